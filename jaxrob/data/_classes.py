@@ -122,10 +122,9 @@ def check_sorted(folders: Sequence[str], path: pathlib.Path) -> None:
     if numbers != sorted(numbers):
         by_number = [*numbers, *sorted(set(folders) - set(numbers))]
         raise ValueError(
-            f"{path}: its folders are numbers, whose order in the network's outputs "
-            "nobody can know. Say class_names=classifier.class_names, or that of "
-            f"torchvision's ImageFolder, class_names={sorted(folders)}, or that of "
-            f"the numbers, class_names={by_number}"
+            f"{path}: its folders are numbers, of unknown order. Say "
+            f"class_names=classifier.class_names, class_names={sorted(folders)} as "
+            f"torchvision's ImageFolder, or class_names={by_number}"
         )
 
 

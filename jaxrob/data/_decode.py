@@ -138,14 +138,15 @@ def _of_bytes(
         _check_size((height, width), name, expected)
         with readable(name):
             wanted = _resized_size((width, height), fit)
-            shown = None
-            if fit.dct_scaling:
-                shown = _scale(image, _turned(wanted, stored))
+            reduced, size_stored = None, _turned(wanted, stored)
+            if fit.dct_scaling and image.format == "JPEG":
+                size, drafted = image.size, image.draft(None, size_stored)
+                reduced = drafted[1] if drafted and image.size != size else None
             is_cmyk = image.mode == "CMYK"
             image = _to_rgb(pil, image, fit.background)
             method = getattr(pil.Resampling, fit.interpolation.upper())
-            if shown is not None:
-                image = image.resize(_turned(wanted, stored), method, box=shown)
+            if reduced is not None:
+                image = image.resize(size_stored, method, box=reduced)
             if stored in _UPRIGHT:
                 image = image.transpose(pil.Transpose[_UPRIGHT[stored]])
             if grey:
@@ -247,17 +248,6 @@ def _resized_size(size: tuple[int, int], fit: Fit) -> tuple[int, int]:
     if (width, height) != size and width * height > MAX_PIXELS:
         raise ValueError(f"resized, it would have {height}x{width} pixels")
     return width, height
-
-
-def _scale(
-    image: Any, wanted: tuple[int, int]
-) -> tuple[float, float, float, float] | None:
-    """Lets a JPEG be decoded at a reduced size, if that suffices for a wanted one."""
-    if image.format != "JPEG":
-        return None
-    size = image.size
-    found = image.draft(None, wanted)
-    return None if found is None or image.size == size else found[1]
 
 
 def _kept(size: tuple[int, int], fit: Fit) -> tuple[int, int, int, int]:

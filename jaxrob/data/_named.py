@@ -387,6 +387,6 @@ def load(
         return (mnist if name == "mnist" else cifar10)(folder, split)
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"{error} (data_dir or {_VARIABLE} is {os.fspath(root)!r}); the data set "
-            "'digits' needs nothing"
+            f"{error} (data_dir or {_VARIABLE} is {os.fspath(root)!r}); 'digits' needs "
+            "nothing"
         ) from error

@@ -410,13 +410,11 @@ def _second(
 def below_one(
     alterations: Sequence[Alteration], robustness: Sequence[float]
 ) -> tuple[Alteration, ...]:
-    values = checked_array("robustness", robustness, "...", at_least=0, at_most=1)
-    if values.shape != (len(alterations),):
-        raise ValueError(
-            f"robustness must have {len(alterations)} numbers, as alterations; got the "
-            f"shape {values.shape}"
-        )
-    return tuple(one for one, value in zip(alterations, values) if value < 1)
+    axes = {"N": len(alterations)}
+    shares = checked_array(
+        "robustness", robustness, "N", at_least=0, at_most=1, axes=axes
+    )
+    return tuple(one for one, share in zip(alterations, shares) if share < 1)
 
 
 def find_weak(

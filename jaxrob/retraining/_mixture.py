@@ -46,8 +46,6 @@ def check(
 
 
 def check_alterations(alterations: Any) -> None:
-    if isinstance(alterations, Alteration):
-        raise TypeError("alterations must be a sequence: give [alteration]")
     checked_sequence("alterations", alterations, Alteration, "jaxrob.Alteration")
 
 

@@ -198,12 +198,10 @@ def make_schedule(
     if images_seen is None:
         return Schedule(steps, steps * (_EPOCHS if epochs is None else epochs))
     if epochs is not None:
-        raise ValueError(
-            f"epochs and images_seen exclude each other; got {epochs} and {images_seen}"
-        )
+        raise ValueError(f"epochs must be None beside images_seen; got {epochs}")
     if images_seen < batch_size:
         raise ValueError(
-            f"images_seen must be at least batch_size, {batch_size}; got {images_seen}"
+            f"images_seen must be at least {batch_size}; got {images_seen}"
         )
     return Schedule(steps, images_seen // batch_size)
 
