@@ -41,11 +41,9 @@ SUFFIXES = (
     *(".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".npy"),
     *(*_medical.DICOM_SUFFIXES, *_medical.NIFTI_SUFFIXES),
 )
-# Those of Pillow, which the contents decide.
 _FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP")
 # Whose further pictures are frames of an animation.
 _ANIMATED = ("PNG", "WEBP")
-# Pillow's transpose that puts an image of each EXIF orientation upright.
 _UPRIGHT = {
     **{2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE"},
     **{6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"},
@@ -220,7 +218,6 @@ def _orientation(image: Any, data: bytes, fit: Fit) -> int | None:
     ):
         return 1
     try:
-        # Of EXIF, or else of XMP.
         found = image.getexif().get(ORIENTATION, 1)
         if exif := image.info.get("exif", b"").removeprefix(_EXIF):
             directory(exif)

@@ -20,7 +20,6 @@ from jaxrob.data._source import (
 )
 
 _MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-# Tags that are used, by their numbers in the file.
 _USED = (
     *(254, 256, 257, 258, 259, 262, 273, 274, 277, 278, 279, 281, 284, 317, 322, 323),
     *(324, 325, 338, 339, 340, 341, 32997, 32998),
@@ -218,9 +217,7 @@ def _numbers(tags: Any, tag: int, default: tuple[int, ...] | None = None) -> lis
 
 
 _PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
-# The byte of a PNG that holds the bits per channel.
 _BIT_DEPTH_OFFSET = 24
-# By Pillow's raw mode.
 _CHANNELS = {"I;16B": 1, "LA;16B": 2, "RGB;16B": 3, "RGBA;16B": 4}
 
 

@@ -24,13 +24,11 @@ from jaxrob.data._source import is_of_system, read_file
 from jaxrob.data._tar import Member, read_member, read_tar
 
 _Parts = tuple[str, ...]
-# The value of `labels` for class folders.
 FOLDERS = "folders"
 _ENDINGS = ", ".join(SUFFIXES)
 # Of such names files are opened to see if they are DICOM: "IM000001", "x.IMA".
 _OF_DICOM = re.compile(r"[^.]+|.+\.(\d+|ima|dicom|dic)", re.IGNORECASE)
 _WANTED = f"{_ENDINGS}; in a folder also DICOM files without an ending"
-# A file outside an archive.
 _ON_DISK = Member(0, 0)
 
 
@@ -288,7 +286,6 @@ def _class_names(
 
 
 def _walk(path: pathlib.Path) -> Iterator[tuple[_Parts, Member | None]]:
-    # Hidden and system folders are not entered.
     visited = set()
     for folder, folders, files in os.walk(path, onerror=_reraise, followlinks=True):
         target = os.path.realpath(folder)

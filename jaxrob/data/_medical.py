@@ -24,7 +24,6 @@ from jaxrob.data._source import (
 DICOM_SUFFIXES = (".dcm",)
 # What files begin with, after 128 bytes for other uses.
 _MAGIC = b"DICM"
-# The bytes that `is_dicom` looks at.
 HEAD_BYTES = 132
 _DEFLATED = b"1.2.840.10008.1.2.1.99"
 # Implicit and explicit little endian, explicit big endian.

@@ -154,7 +154,6 @@ def as_read(
     return reading
 
 
-# The largest 12-bit and 14-bit values.
 _MAX_12_BITS = 2**12 - 1
 _MAX_14_BITS = 2**14 - 1
 _NUM_NAMED = 3

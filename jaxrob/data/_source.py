@@ -67,7 +67,6 @@ def in_unit_range(
     most: float | None = None,
     least: float = 0.0,
 ) -> tuple[np.ndarray, int | None]:
-    # uint8 without a range stays as it is.
     kind, is_deep = values.dtype.kind, False
     if value_range is not None:
         if values.dtype == np.uint8:

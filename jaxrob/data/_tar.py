@@ -287,7 +287,6 @@ _MOST_AT_ONCE = 64 << 10
 _PAX = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
 _LONG = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
 _DIGITS = re.compile(rb"\d{200}")
-# The exceptions of tarfile, gzip and zlib for damaged files.
 _DAMAGE = (
     *(tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, IndexError, KeyError),
     # Endless chains of headers are recursions.

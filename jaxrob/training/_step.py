@@ -154,7 +154,6 @@ def _of_nnx(module: Any) -> Network:
 
 def _by_path(state: Any) -> tuple[dict[str, jax.Array], tuple[Any, list[str]]]:
     """Returns the arrays of a state by their paths, and the structure to rebuild it."""
-    # All optimisers and checkpoints can handle plain dictionaries.
     leaves, tree = jax.tree_util.tree_flatten_with_path(state)
     paths = [jax.tree_util.keystr(path) for path, _ in leaves]
     return dict(zip(paths, (leaf for _, leaf in leaves))), (tree, paths)
