@@ -68,10 +68,11 @@ def most_unpacked(size: int) -> int:
 
 
 def _check_mode(path: str | os.PathLike[str], mode: int) -> None:
-    if stat.S_ISREG(mode):
-        return
-    kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "something else")
-    raise ValueError(f"{os.fspath(path)}: not a regular file but {kind}")
+    if not stat.S_ISREG(mode):
+        kind = next(
+            (name for is_kind, name in _KINDS if is_kind(mode)), "another thing"
+        )
+        raise ValueError(f"{os.fspath(path)}: not a regular file but {kind}")
 
 
 def parsed(text: str | bytes) -> Any:

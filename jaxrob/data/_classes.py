@@ -73,17 +73,13 @@ def numbered(
             if names and numbers.min() == 1 and numbers.max() == len(names):
                 raise ValueError(f"{path}: its labels count from 1: subtract 1")
             return numbers.astype(np.int64), names
-    if (
-        names is None
-        and len(set(classes)) > 1
-        and all(map(_WRAPPED.fullmatch, classes))
-    ):
-        raise ValueError(
-            f"{places[0]}: {classes[0][:40]!r} is an integer in another form. Write it "
-            "plainly, or say which class is which: class_names="
-        )
     if names is None:
         names = tuple(sorted(set(classes)))
+        if len(names) > 1 and all(map(_WRAPPED.fullmatch, names)):
+            raise ValueError(
+                f"{places[0]}: {classes[0][:40]!r} is an integer in another form. "
+                "Write it plainly, or list the classes: class_names="
+            )
         check_looks(names, path)
     number = {name: label for label, name in enumerate(names)}
     missing = sorted(set(classes) - set(names))

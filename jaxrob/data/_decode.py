@@ -132,10 +132,10 @@ def _of_bytes(
                 stored, is_animated, image = _laid_back(image, data, fit)
             else:
                 stored = _orientation(image, data, fit)
-        width, height = _turned(image.size, stored)
-        _check_size((height, width), name, expected)
+        upright = _turned(image.size, stored)
+        _check_size(upright, name, expected)
         with readable(name):
-            wanted = _resized_size((width, height), fit)
+            wanted = _resized_size(upright, fit)
             reduced, size_stored = None, _turned(wanted, stored)
             if fit.dct_scaling and image.format == "JPEG":
                 size, drafted = image.size, image.draft(None, size_stored)
@@ -164,10 +164,10 @@ def _of_samples(
     source: Source, name: str, fit: Fit, grey: bool, expected: Expected | None
 ) -> tuple[np.ndarray, Oddities]:
     stored = source.orientation
-    width, height = _turned((source.width, source.height), stored)
-    _check_size((height, width), name, expected)
+    upright = _turned((source.width, source.height), stored)
+    _check_size(upright, name, expected)
     with _PIXEL_BUDGET.reserve(source.num_values), readable(name):
-        wanted = _resized_size((width, height), fit)
+        wanted = _resized_size(upright, fit)
         box = _kept(wanted, fit)
         samples = source.samples()
         values = laid_on(samples, fit.background)
@@ -186,8 +186,8 @@ def _of_samples(
 
 
 def _check_size(size: tuple[int, int], name: str, expected: Expected | None) -> None:
-    if expected and expected.size and expected.size != size:
-        texts = ["x".join(map(str, sides)) for sides in (size, expected.size)]
+    if expected and expected.size and expected.size != size[::-1]:
+        texts = ["x".join(map(str, sides)) for sides in (size[::-1], expected.size)]
         raise ValueError(
             f"{name}: {texts[0]} pixels, expected {texts[1]}{expected.why}"
         )

@@ -166,14 +166,13 @@ def fit(
         state, done = restore(checkpoints, state)
         every = checkpoint_every or schedule.epoch_steps
         schedule = schedule._replace(checkpoint_every=every)
-    rng = host_generator(order_key)
-    steps = remaining_steps(epoch_batches, schedule, rng, done)
+    steps = remaining_steps(epoch_batches, schedule, host_generator(order_key), done)
     hidden = not (progress and is_first())
     bar = tqdm(total=schedule.num_steps, initial=done, unit="step", disable=hidden)
     with bar:
         for planned in steps:
-            given = step_inputs(dataset, planned, over)
-            state, loss = Call(step, (state, *given)).run()
+            inputs = step_inputs(dataset, planned, over)
+            state, loss = Call(step, (state, *inputs)).run()
             bar.update()
             # Reading the loss waits for the step.
             must_be_read = planned.ends_epoch or planned.is_kept
