@@ -444,9 +444,9 @@ class ScoreCurve:
         order = np.lexsort((self.levels, np.abs(self.levels - identity)))
         scores = self.scores[order]
         first = np.where(np.isnan(scores), np.inf, scores).argmin(axis=0)
-        found = scores[first, np.arange(self.num_images)]
-        levels = np.where(np.isnan(found), np.nan, self.levels[order][first])
-        return found, levels
+        least = scores[first, np.arange(self.num_images)]
+        levels = np.where(np.isnan(least), np.nan, self.levels[order][first])
+        return least, levels
 
     def to_json(self) -> str:
         """The curve as strict JSON text."""

@@ -163,12 +163,12 @@ def npy_array(data: bytes, name: str) -> np.ndarray:
         is_first = form.read_magic(stream) == (1, 0)
         read = form.read_array_header_1_0 if is_first else form.read_array_header_2_0
         shape, is_fortran, dtype = read(stream)
-        needed, found = math.prod(shape) * dtype.itemsize, len(data) - stream.tell()
+        needed, size = math.prod(shape) * dtype.itemsize, len(data) - stream.tell()
         if dtype.kind not in _TYPES or dtype.names or dtype.subdtype or dtype.hasobject:
             raise ValueError(f"it holds {dtype}; only numbers are read")
-        if needed != found or min(shape, default=0) < 0:
+        if needed != size or min(shape, default=0) < 0:
             raise ValueError(
-                f"it has {found} bytes, but {dtype} of the shape {shape} needs {needed}"
+                f"it has {size} bytes, but {dtype} of the shape {shape} needs {needed}"
             )
         order = "F" if is_fortran else "C"
         return np.ndarray(shape, dtype, data, stream.tell(), order=order)

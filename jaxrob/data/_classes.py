@@ -130,7 +130,7 @@ def read_labels(
     """Reads the class of each image that a CSV file names, and where it says so."""
     if not path.exists():
         raise FileNotFoundError(f"{path}: expected a CSV file of labels there")
-    found: dict[_Parts, tuple[str, str]] = {}
+    labelled: dict[_Parts, tuple[str, str]] = {}
     header: list[str] = []
     try:
         text = _text(path)
@@ -143,7 +143,7 @@ def read_labels(
                 continue
             picture = row[0].strip().removeprefix("./")
             label = row[1].strip() if len(row) > 1 else ""
-            is_first = not found and not header
+            is_first = not labelled and not header
             is_data = picture.lower().endswith(SUFFIXES) or _NUMBER.fullmatch(label)
             if picture not in pictures and is_first and not is_data:
                 header = row
@@ -155,17 +155,17 @@ def read_labels(
                 raise ValueError(f"{place}: there is no picture {row[0]!r}")
             if not label:
                 raise ValueError(f"{place}: {row[0]!r} has no label")
-            if pictures[picture] in found:
+            if pictures[picture] in labelled:
                 raise ValueError(f"{place}: {row[0]!r} stands there twice")
-            if len(row) > 2 and not found:
+            if len(row) > 2 and not labelled:
                 taken = repr(header[1]) if len(header) > 1 else "the second"
                 warn(f"{path}: {taken} of its columns is taken for the label")
-            found[pictures[picture]] = label, place
+            labelled[pictures[picture]] = label, place
     except csv.Error as error:
         raise ValueError(f"{path}: not a CSV file: {error}") from error
-    if not found:
+    if not labelled:
         raise ValueError(f"{path}: it names no picture in its first column")
-    return found
+    return labelled
 
 
 def _read_names(path: pathlib.Path) -> Any:
@@ -173,16 +173,16 @@ def _read_names(path: pathlib.Path) -> Any:
     if path.suffix.lower() != ".json":
         return [line.strip() for line in text.splitlines() if line.strip()]
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not a JSON file: {error}") from error
-    if isinstance(found, list):
-        return found
-    indices: list[Any] = [*found.values()] if isinstance(found, dict) else [None]
+    if isinstance(parsed, list):
+        return parsed
+    indices: list[Any] = [*parsed.values()] if isinstance(parsed, dict) else [None]
     is_index = all(type(index) is int for index in indices)
     if not is_index or sorted(indices) != list(range(len(indices))):
         raise ValueError(f"{path}: expected a list of names, or their indices from 0")
-    return sorted(found, key=found.__getitem__)
+    return sorted(parsed, key=parsed.__getitem__)
 
 
 def _text(path: pathlib.Path) -> str:

@@ -101,10 +101,10 @@ def _source(data: bytes, name: str, fit: Fit) -> Source | None:
     if data.startswith(MAGIC):
         return open_npy(data, fit.value_range)
     if is_tiff(data):
-        found = read_tiff(data)
-        if not is_for_pillow(found):
-            stored = found.orientation if fit.orientation == "exif" else 1
-            return open_tiff(found, data, stored, fit.value_range)
+        tiff = read_tiff(data)
+        if not is_for_pillow(tiff):
+            stored = tiff.orientation if fit.orientation == "exif" else 1
+            return open_tiff(tiff, data, stored, fit.value_range)
     elif has_16_bits(data):
         _verify(data)
         with _open(data, name) as image:
@@ -135,8 +135,8 @@ def _of_bytes(
         upright = _turned(image.size, stored)
         _check_size(upright, name, expected)
         with readable(name):
-            wanted = _resized_size(upright, fit)
-            reduced, size_stored = None, _turned(wanted, stored)
+            target = _resized_size(upright, fit)
+            reduced, size_stored = None, _turned(target, stored)
             if fit.dct_scaling and image.format == "JPEG":
                 size, drafted = image.size, image.draft(None, size_stored)
                 reduced = drafted[1] if drafted and image.size != size else None
@@ -149,10 +149,10 @@ def _of_bytes(
                 image = image.transpose(pil.Transpose[_UPRIGHT[stored]])
             if grey:
                 image = image.convert("L")
-            box = _kept(wanted, fit)
-            if wanted != image.size:
+            box = _kept(target, fit)
+            if target != image.size:
                 # Whole: Pillow rounds a part in another order, depending on its shape.
-                image = image.resize(wanted, method)
+                image = image.resize(target, method)
             if box != (0, 0, *image.size):
                 image = image.crop(box)
             array = np.array(image)
@@ -167,12 +167,12 @@ def _of_samples(
     upright = _turned((source.width, source.height), stored)
     _check_size(upright, name, expected)
     with _PIXEL_BUDGET.reserve(source.num_values), readable(name):
-        wanted = _resized_size(upright, fit)
-        box = _kept(wanted, fit)
+        target = _resized_size(upright, fit)
+        box = _kept(target, fit)
         samples = source.samples()
         values = laid_on(samples, fit.background)
         values = in_channels(turned(values, stored), grey)
-        values = resized(values, wanted, fit.interpolation)
+        values = resized(values, target, fit.interpolation)
         values = values[box[1] : box[3], box[0] : box[2]]
         if values.shape[-1] == 1 and not grey:
             values = values.repeat(3, axis=-1)
@@ -202,28 +202,28 @@ def _laid_back(image: Any, data: bytes, fit: Fit) -> tuple[int | None, bool, Any
     """Returns a TIFF's orientation, whether it has pages, and it as it is stored."""
     # Pillow puts TIFFs upright on its own, when it loads them.
     pil = required("PIL.Image", "reading images", "experiments")
-    found = read_tiff(data)
+    tiff = read_tiff(data)
     image.load()
-    if found.orientation in _UPRIGHT:
-        back = {6: 8, 8: 6}.get(found.orientation, found.orientation)
+    if tiff.orientation in _UPRIGHT:
+        back = {6: 8, 8: 6}.get(tiff.orientation, tiff.orientation)
         image = image.transpose(pil.Transpose[_UPRIGHT[back]])
-    stored = found.orientation if fit.orientation == "exif" else 1
-    return stored, found.is_first_of_many, image
+    stored = tiff.orientation if fit.orientation == "exif" else 1
+    return stored, tiff.is_first_of_many, image
 
 
 def _orientation(image: Any, data: bytes, fit: Fit) -> int | None:
     if fit.orientation == "stored" or (
         # Pillow would load it to read the chunks after the pixels.
-        image.format == "PNG" and not any(one in data for one in _PNG_NOTES)
+        image.format == "PNG" and not any(note in data for note in _PNG_NOTES)
     ):
         return 1
     try:
-        found = image.getexif().get(ORIENTATION, 1)
+        orientation = image.getexif().get(ORIENTATION, 1)
         if exif := image.info.get("exif", b"").removeprefix(_EXIF):
             directory(exif)
     except Exception:
         return None
-    return found if found in range(1, 9) else None
+    return orientation if orientation in range(1, 9) else None
 
 
 def _turned(size: tuple[int, int], stored: int | None) -> tuple[int, int]:

@@ -340,7 +340,7 @@ def weak_alterations(
     """
     check_alterations(alterations)
     levels = checked_integer("levels", levels, at_least=2)
-    found = assess(
+    results = assess(
         classifier,
         dataset,
         tuple(alterations),
@@ -349,8 +349,8 @@ def weak_alterations(
         key=key,
         mesh=mesh,
     )
-    assessments = cast(tuple[Assessment, ...], found)
-    return below_one(alterations, [one.robustness for one in assessments])
+    assessments = cast(tuple[Assessment, ...], results)
+    return below_one(alterations, [assessment.robustness for assessment in assessments])
 
 
 def _check_compares(name: str, classifier: Any) -> None:
