@@ -40,8 +40,8 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 from absl import app, flags
-from accelerators import bench, compiling, measured, programs, tables, targets
-from accelerators.networks import NETWORKS, Network
+from accelerators import bench, compiling, measured, programs, targets
+from accelerators.programs import NETWORKS
 from common import define, files, hosts, startup
 from jax.sharding import Mesh
 
@@ -74,7 +74,7 @@ _OUTPUT = define.output("results/accelerator")
 
 def main(argv: Sequence[str]) -> None:
     hosts.refuse_several()
-    before = None if _COMPARE.value is None else tables.read(_COMPARE.value)
+    before = None if _COMPARE.value is None else bench.read(_COMPARE.value)
     if _MEASURE.value:
         _for_measuring()
     elif _TARGET.value is None:
@@ -102,9 +102,13 @@ def main(argv: Sequence[str]) -> None:
         print(measured.source(kept))
     altered = {name: _ALTERATIONS[name] for name in _WHICH.value}
     for name in _NETWORKS.value:
-        network = _sized(NETWORKS[name])
-        how = _MEASURE.value, kept
-        one = bench.Bench(target, mesh, name, network, altered, *how)
+        network = NETWORKS[name]
+        network = network._replace(
+            num_images=_NUM_IMAGES.value or network.num_images,
+            num_levels=_NUM_LEVELS.value or network.num_levels,
+        )
+        given = target, mesh, name, network, altered
+        one = bench.Bench(*given, _MEASURE.value, kept)
         for kind in _WHAT.value:
             print(f"\n{name}, {kind}: {network.size} levels, {target.device}")
             found = {"network": name, "what": kind, "size": network.size}
@@ -115,7 +119,7 @@ def main(argv: Sequence[str]) -> None:
                 figures = measured.text(measured.figures(document))
                 files.write(written[-1], figures.encode())
     if before is not None:
-        print("\n".join(["", *tables.compared(document, before)]))
+        print("\n".join(["", *bench.compared(document, before)]))
     print(f"wrote {' and '.join(map(str, written))}")
 
 
@@ -136,13 +140,6 @@ def _devices() -> tuple[targets.Target, Mesh]:
             "or describe it in a file in accelerators/targets"
         )
     return target, Mesh(np.array(jax.local_devices()[:1]), ("images",))
-
-
-def _sized(network: Network) -> Network:
-    return network._replace(
-        num_images=_NUM_IMAGES.value or network.num_images,
-        num_levels=_NUM_LEVELS.value or network.num_levels,
-    )
 
 
 def _for_compiling(target: targets.Target) -> None:

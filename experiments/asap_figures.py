@@ -22,6 +22,7 @@ from absl import app, flags
 from common import benchmarks, define, files, startup
 from common.quadrature import Quadrature, robustness_by_quad
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import jaxrob
@@ -78,48 +79,40 @@ def dip(level: np.ndarray) -> np.ndarray:
 
 
 def _figure_5() -> _Result:
-    """Compares three strategies on two functions of known robustness."""
     figure, panels = plt.subplots(2, 3, figsize=(12, 6.4), layout="constrained")
-    task = Task(0.0, 1.0, 0.8)
-    fine = np.linspace(0, 1, 1001)
-    numbers = []
+    task, fine, numbers = Task(0.0, 1.0, 0.8), np.linspace(0, 1, 1001), []
+    strategies = Uniform(50), ASAP(64, 256.0), ASAP(1024)
+    names = "uniform", "ASAP a=256", "ASAP auto"
     print("figure 5: levels, robustness by the paper's sum and with crossings on lines")
     for function, truth, row in zip((bump, dip), (0.4, 0.804), panels):
-        for strategy, axes in zip((Uniform(50), ASAP(64, 256.0), ASAP(1024)), row):
+        for strategy, which, axes in zip(strategies, names, row):
             found, _ = sample(strategy, task, function)
             by_rule = {
                 rule: heaviside_robustness(found.levels, found.values, 0.8, rule)
                 for rule in (strategy.rule, "linear")
             }
-            robustness = by_rule[strategy.rule]
-            name = f"{function.__name__}, {_name(strategy)}"
-            print(
-                f"  {name}: {len(found.levels)} levels, {robustness:.2%}, "
-                f"{by_rule['linear']:.2%}; true {truth:.2%}"
-            )
-            axes.plot(fine, function(fine), color="0.6", linewidth=1)
-            axes.plot(found.levels, found.values, "o", color=_COLOURS[0], markersize=4)
-            axes.axhline(0.8, color="#c0392b", linestyle="--", linewidth=1)
-            axes.set_title(
-                f"{name}\n{len(found.levels)} levels, {robustness:.2%} of {truth:.2%}",
-                fontsize=10,
-            )
-            axes.set(xlabel="level", ylabel="accuracy")
-            numbers.append(
-                {
-                    "function": function.__name__,
-                    "strategy": repr(strategy),
-                    "truth": truth,
-                    "robustness": by_rule,
-                    "levels": found.levels.tolist(),
-                    "values": found.values.tolist(),
-                }
-            )
+            name, levels = f"{function.__name__}, {which}", len(found.levels)
+            own, linear = (f"{by_rule[rule]:.2%}" for rule in (strategy.rule, "linear"))
+            print(f"  {name}: {levels} levels, {own}, {linear}; true {truth:.2%}")
+            title = f"{name}\n{levels} levels, {own} of {truth:.2%}"
+            _plot_levels(axes, (fine, function(fine)), found, 0.8, title, 4)
+            number = {"function": function.__name__, "strategy": repr(strategy)}
+            number |= {"truth": truth, "robustness": by_rule}
+            numbers.append(number | {"levels": found.levels, "values": found.values})
     return figure, numbers
 
 
+def _plot_levels(
+    axes: Axes, curve: Any, found: History, threshold: float, title: str, size: int
+) -> None:
+    axes.plot(*curve, color="0.6", linewidth=1)
+    axes.plot(found.levels, found.values, "o", color=_COLOURS[0], markersize=size)
+    axes.axhline(threshold, color="#c0392b", linestyle="--", linewidth=1)
+    axes.set_title(title, fontsize=10)
+    axes.set(xlabel="level", ylabel="accuracy")
+
+
 def _figure_6(curves: _Curves) -> _Result:
-    """Shows the levels of numerical integration."""
     name = _nearest_to_half(curves)
     curve = curves[name]
     found = _replay(curve, Quadrature())
@@ -127,25 +120,17 @@ def _figure_6(curves: _Curves) -> _Result:
         found.levels, found.values, curve.threshold, (curve.lower, curve.upper)
     )
     figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-    axes.plot(curve.levels, curve.values, color="0.6", linewidth=1)
-    axes.plot(found.levels, found.values, "o", color=_COLOURS[0], markersize=3)
-    axes.axhline(curve.threshold, color="#c0392b", linestyle="--", linewidth=1)
     result = "timeout" if math.isnan(robustness) else f"{robustness:.2%}"
-    axes.set_title(
+    title = (
         f"numerical integration, {name}: {len(found.levels)} levels, {result} "
-        f"of {curve.robustness:.2%}",
-        fontsize=10,
+        f"of {curve.robustness:.2%}"
     )
-    axes.set(xlabel="level", ylabel="accuracy")
+    values = curve.levels, curve.values
+    _plot_levels(axes, values, found, curve.threshold, title, 3)
     print(f"figure 6: {name}: {len(found.levels)} levels, {result}")
-    numbers = {
-        "alteration": name,
-        "robustness": None if math.isnan(robustness) else robustness,
-        "oracle": curve.robustness,
-        "levels": found.levels.tolist(),
-        "values": found.values.tolist(),
-    }
-    return figure, numbers
+    numbers = {"alteration": name, "robustness": files.without_nan(robustness)}
+    numbers |= {"oracle": curve.robustness, "levels": found.levels}
+    return figure, numbers | {"values": found.values}
 
 
 def _figure_7(curves: _Curves) -> _Result:
@@ -160,11 +145,9 @@ def _figure_7(curves: _Curves) -> _Result:
     numbers = []
     for name, axes in zip(names, np.atleast_1d(panels)):
         curve = curves[name]
+        seeds = range(_REPETITIONS.value)
         robustness = {
-            size: [
-                _robustness(curve, Random(size, seed))
-                for seed in range(_REPETITIONS.value)
-            ]
+            size: [_robustness(curve, Random(size, seed)) for seed in seeds]
             for size in sizes
         }
         axes.boxplot([100 * np.array(some) for some in robustness.values()])
@@ -172,9 +155,8 @@ def _figure_7(curves: _Curves) -> _Result:
         axes.axhline(100 * curve.robustness, color="#c0392b", linestyle="--")
         axes.set_title(f"random sampling, {name}", fontsize=10)
         axes.set(xlabel="levels", ylabel="robustness [%]", ylim=(-3, 103))
-        numbers.append(
-            {"alteration": name, "oracle": curve.robustness, "robustness": robustness}
-        )
+        number = {"alteration": name, "oracle": curve.robustness}
+        numbers.append(number | {"robustness": robustness})
         scatter = ", ".join(
             f"{np.std(some):.2%} of {size}" for size, some in robustness.items()
         )
@@ -186,7 +168,6 @@ def _figure_7(curves: _Curves) -> _Result:
 
 
 def _figure_8(curves: _Curves) -> _Result:
-    """Shows the paper's a = 2, for all alterations."""
     strategies = {
         name: [ASAP(n, benchmarks.concavity(curve, 2)) for n in _sizes()]
         for name, curve in curves.items()
@@ -214,20 +195,15 @@ def _figure_10(curves: _Curves) -> _Result:
         for colour, (label, some) in zip(_COLOURS, _by_concavity(curve).items()):
             robustness = [_robustness(curve, strategy) for strategy in some]
             axes.plot(_sizes(), 100 * np.array(robustness), color=colour, label=label)
-            numbers.append(
-                {
-                    "alteration": name,
-                    "name": label,
-                    "n": _sizes(),
-                    "robustness": robustness,
-                    "oracle": curve.robustness,
-                }
-            )
+            about = {"alteration": name, "name": label, "n": _sizes()}
+            found = {"robustness": robustness, "oracle": curve.robustness}
+            numbers.append(about | found)
             errors = [abs(some - curve.robustness) for some in robustness]
+            middle = len(errors) // 2
             print(
                 f"figure 10: {name}, {label}: off the oracle by {errors[0]:.2%} at "
-                f"n = {_sizes()[0]}, {errors[len(errors) // 2]:.2%} at "
-                f"{_sizes()[len(errors) // 2]}, {errors[-1]:.2%} at {_sizes()[-1]}"
+                f"n = {_sizes()[0]}, {errors[middle]:.2%} at "
+                f"{_sizes()[middle]}, {errors[-1]:.2%} at {_sizes()[-1]}"
             )
         axes.axhline(100 * curve.robustness, color="0.4", linestyle=":")
         axes.set_xscale("log", base=2)
@@ -263,9 +239,8 @@ def _by_concavity(curve: jaxrob.Assessment) -> dict[str, list[ASAP]]:
         f"a = {a}": [ASAP(n, benchmarks.concavity(curve, a)) for n in _sizes()]
         for a in (2, 32, 128, 256)
     }
-    return strategies | {
-        "auto": [ASAP(n, statistical_stopping=False) for n in _sizes()]
-    }
+    auto = [ASAP(n, statistical_stopping=False) for n in _sizes()]
+    return strategies | {"auto": auto}
 
 
 def _sizes() -> list[int]:
@@ -280,7 +255,6 @@ def _robustness(curve: jaxrob.Assessment, strategy: Strategy) -> float:
 
 
 def _replay(curve: jaxrob.Assessment, strategy: Strategy) -> History:
-    """Replays a strategy on a recorded curve."""
     num_inputs = int(curve.curve.confusion[0].sum())
     task = Task(curve.lower, curve.upper, curve.threshold, curve.identity)
     step = (curve.upper - curve.lower) / (len(curve.levels) - 1)
@@ -299,18 +273,7 @@ def _replay(curve: jaxrob.Assessment, strategy: Strategy) -> History:
 
 
 def _nearest_to_half(curves: _Curves) -> str:
-    """Returns the alteration whose robustness is nearest to a half."""
     return min(curves, key=lambda name: abs(curves[name].robustness - 0.5))
-
-
-def _name(strategy: Uniform | ASAP) -> str:
-    if isinstance(strategy, Uniform):
-        return "uniform"
-    return (
-        f"ASAP a={strategy.concavity:g}"
-        if strategy.concavity != "auto"
-        else "ASAP auto"
-    )
 
 
 if __name__ == "__main__":

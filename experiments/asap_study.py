@@ -27,16 +27,8 @@ from common.quadrature import Quadrature, robustness_by_quad
 
 import jaxrob
 from jaxrob import alterations, metrics
-from jaxrob.strategies import (
-    ASAP,
-    Found,
-    History,
-    Random,
-    Strategy,
-    Task,
-    Uniform,
-    sample,
-)
+from jaxrob.strategies import ASAP, Found, History, Random, Strategy, Task, Uniform
+from jaxrob.strategies import sample as sampled
 
 # Easy and hard ranges: in most hard ones, the accuracy crosses the threshold.
 _RANGES = {
@@ -49,11 +41,9 @@ _RANGES = {
     "vertical translation, crop": alterations.vertical_translation(
         -0.1, 0.1, fill="crop", unit="relative"
     ),
-    "vertical translation, hard": alterations.vertical_translation(
-        -6.0, 6.0, fill="constant"
-    ),
+    "vertical translation, hard": alterations.vertical_translation(-6, 6, "constant"),
     "horizontal translation, hard": alterations.horizontal_translation(
-        -6.0, 6.0, fill="constant"
+        -6, 6, "constant"
     ),
     "zoom, easy": alterations.zoom(1.0, 2.0),
     "zoom, hard": alterations.zoom(1.0, 4.0),
@@ -76,10 +66,9 @@ _THRESHOLDS = tuple(np.round(np.arange(0.7, 0.951, 0.025), 3).tolist())
 def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     benchmark = benchmarks.load(_FIRST.value, _POPULATION.value)
+    levels, first = _N.value + 1, _FIRST.value
     correct = {
-        name: benchmarks.correct(
-            benchmark, alteration, _N.value + 1, f"{name}-{_FIRST.value}"
-        )
+        name: benchmarks.correct(benchmark, alteration, levels, f"{name}-{first}")
         for name, alteration in _RANGES.items()
     }
     unaltered = np.mean(correct["noise, easy"][0])
@@ -101,7 +90,6 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _bounds(correct: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-    """Returns points, errors and bounds on one test set, over thresholds."""
     strategies = {
         "ASAP a=128": ASAP(_N.value, 128.0),
         "ASAP auto": ASAP(_N.value, statistical_stopping=False),
@@ -163,16 +151,12 @@ def _replayed(
     threshold: float,
     strategy: Strategy,
 ) -> dict[str, Any]:
-    """Compares a strategy's result on a curve with that of the whole grid."""
-    replayed = _replay(alteration, values, num_inputs, threshold, strategy)
-    found, concluded, task = replayed
+    given = alteration, values, num_inputs, threshold, strategy
+    found, concluded, task = _replay(*given)
     truth = np.mean(values[1:] >= threshold)
     robustness = metrics.heaviside_robustness(found.levels, found.values, threshold)
-    every = History(
-        np.linspace(alteration.lower, alteration.upper, len(values)),
-        values,
-        np.full(len(values), num_inputs),
-    )
+    grid = np.linspace(alteration.lower, alteration.upper, len(values))
+    every = History(grid, values, np.full(len(values), num_inputs))
     return {
         "threshold": threshold,
         "robustness": truth,
@@ -187,7 +171,6 @@ def _replayed(
 
 
 def _coverage(correct: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-    """Measures how often the interval covers the population's robustness."""
     # Each maps the number of a draw to a strategy.
     strategies: dict[str, Callable[[int], Strategy]] = {
         "ASAP auto": lambda draw: ASAP(_N.value),
@@ -203,7 +186,9 @@ def _coverage(correct: dict[str, np.ndarray]) -> list[dict[str, Any]]:
     )
     for name, alteration in _RANGES.items():
         right = correct[name].astype(np.float32)
-        truth = _robustness_by_all(alteration, right)
+        grid = np.linspace(alteration.lower, alteration.upper, len(right))
+        mean, threshold = right.mean(axis=1, dtype=float), benchmarks.THRESHOLD.value
+        truth = metrics.heaviside_robustness(grid, mean, threshold, "linear")
         if not 0 < truth < 1:
             continue
         curves = _drawn_curves(right)
@@ -218,20 +203,9 @@ def _coverage(correct: dict[str, np.ndarray]) -> list[dict[str, Any]]:
     for label in strategies:
         held = [row["held"] for row in rows if row["strategy"] == label]
         if held:
-            print(
-                f"all curves, {label}: {np.mean(held):.1%} of {len(held)} curves' draws"
-            )
+            share = f"{np.mean(held):.1%} of {len(held)} curves' draws"
+            print(f"all curves, {label}: {share}")
     return rows
-
-
-def _robustness_by_all(alteration: jaxrob.Alteration, right: np.ndarray) -> float:
-    """Returns the population's robustness, from all levels of the grid."""
-    return metrics.heaviside_robustness(
-        np.linspace(alteration.lower, alteration.upper, len(right)),
-        right.mean(axis=1, dtype=np.float64),
-        benchmarks.THRESHOLD.value,
-        "linear",
-    )
 
 
 def _drawn_curves(right: np.ndarray) -> np.ndarray:
@@ -239,9 +213,8 @@ def _drawn_curves(right: np.ndarray) -> np.ndarray:
     size = benchmarks.NUM_IMAGES.value
     # The same draws for every range.
     rng = np.random.default_rng(benchmarks.SEED.value)
-    weights = rng.multinomial(
-        size, np.full(right.shape[1], 1 / right.shape[1]), size=_DRAWS.value
-    )
+    even = np.full(right.shape[1], 1 / right.shape[1])
+    weights = rng.multinomial(size, even, size=_DRAWS.value)
     curves = np.rint(right @ weights.T.astype(np.float32)) / size
     return curves.T.astype(np.float64)
 
@@ -252,14 +225,12 @@ def _held(
     truth: float,
     make: Callable[[int], Strategy],
 ) -> dict[str, float]:
-    """Returns the intervals' coverage and mean width, and the levels taken."""
     held, widths, points = 0, [], []
     threshold = benchmarks.THRESHOLD.value
     for draw, values in enumerate(curves):
         strategy = make(draw)
-        found, _, task = _replay(
-            alteration, values, benchmarks.NUM_IMAGES.value, threshold, strategy
-        )
+        given = alteration, values, benchmarks.NUM_IMAGES.value, threshold, strategy
+        found, _, task = _replay(*given)
         interval = _interval(found, task)
         # It includes the estimate, like `Assessment.confidence_interval`.
         curve = found.levels, found.values, threshold
@@ -294,7 +265,7 @@ def _replay(
     def value(levels: np.ndarray) -> np.ndarray:
         return values[np.rint((levels - alteration.lower) / step).astype(int)]
 
-    return *sample(strategy, task, value, num_inputs), task
+    return *sampled(strategy, task, value, num_inputs), task
 
 
 def _interval(history: History, task: Task) -> metrics.ConfidenceInterval:

@@ -12,7 +12,6 @@ interrupted run resumes. `--require` refers to the results of the library's defa
 strategy. On MNIST it takes 15 minutes on two CPU cores.
 """
 
-import math
 import statistics
 import time
 from collections.abc import Sequence
@@ -46,9 +45,8 @@ def main(argv: Sequence[str]) -> None:
         f"{benchmarks.title()}: {len(benchmark.test_set)} images, on "
         f"{jax.devices()[0].device_kind}; accuracy >= {benchmarks.THRESHOLD.value:g}"
     )
-    forward_seconds = timing.forward_seconds(
-        benchmark.classifier, benchmark.test_set.images
-    )
+    classifier, test_set, _ = benchmark
+    forward_seconds = timing.forward_seconds(classifier, test_set.images)
     rows = []
     print(_line("alteration", "method", "points", "s", "rob", *_DIFFERENCES))
     for alteration in benchmark.alterations:
@@ -68,17 +66,12 @@ def main(argv: Sequence[str]) -> None:
     }
     name = f"table1-{benchmarks.title()}.json"
     files.save(benchmarks.OUTPUT.value, name, document)
-    gate.require(
-        _requirements(),
-        {
-            row["alteration"]: {
-                "robustness": row["robustness"],
-                "robustness.low": row["confidence_interval"][0],
-            }
-            for row in rows
-            if row["method"] == STOPPING
-        },
-    )
+    found = {}
+    for row in rows:
+        if row["method"] == STOPPING:
+            low = {"robustness.low": row["confidence_interval"][0]}
+            found[row["alteration"]] = low | {"robustness": row["robustness"]}
+    gate.require(_requirements(), found)
 
 
 def _assess_all(
@@ -95,16 +88,9 @@ def _assess_all(
     wall = {name: oracle.seconds for name, oracle in found.items()}
 
     def assess(strategy: Strategy) -> jaxrob.Assessment:
-        return jaxrob.assess(
-            benchmark.classifier,
-            benchmark.test_set,
-            alteration,
-            benchmarks.THRESHOLD.value,
-            strategy=strategy,
-            key=benchmarks.key(),
-            mesh=hosts.mesh(),
-            progress=benchmarks.PROGRESS.value,
-        )
+        given = *benchmark[:2], alteration, benchmarks.THRESHOLD.value
+        how = {"mesh": hosts.mesh(), "progress": benchmarks.PROGRESS.value}
+        return jaxrob.assess(*given, strategy=strategy, key=benchmarks.key(), **how)
 
     def add(name: str, strategy: Strategy) -> None:
         start = time.perf_counter()
@@ -122,12 +108,9 @@ def _assess_all(
     add(UNIFORM, Uniform(found[PAPER].diagnostics.points))
     robustness = {name: assessment.robustness for name, assessment in found.items()}
     by_quad = found[INTEGRATION]
-    robustness[INTEGRATION] = robustness_by_quad(
-        by_quad.levels,
-        by_quad.values,
-        by_quad.threshold,
-        (alteration.lower, alteration.upper),
-    )
+    curve = by_quad.levels, by_quad.values, by_quad.threshold
+    bounds = alteration.lower, alteration.upper
+    robustness[INTEGRATION] = robustness_by_quad(*curve, bounds)
     exact, aligned = robustness[ORACLE], robustness[ALIGNED]
     return [
         {
@@ -140,9 +123,13 @@ def _assess_all(
             "wall_seconds": wall[name],
             "forward_seconds": assessment.diagnostics.points * forward_seconds,
             # JSON has no NaN, which a failed integration gives.
-            "robustness": _number(robustness[name]),
-            "difference": _number(robustness[name] - exact),
-            "aligned_difference": _number(robustness[name] - aligned),
+            **files.without_nan(
+                {
+                    "robustness": robustness[name],
+                    "difference": robustness[name] - exact,
+                    "aligned_difference": robustness[name] - aligned,
+                }
+            ),
             "error_bound": assessment.error_bound,
             "confidence_interval": list(assessment.confidence_interval),
             "warnings": assessment.diagnostics.warnings,
@@ -151,12 +138,7 @@ def _assess_all(
     ]
 
 
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
 def _answers(rows: _Rows) -> list[str]:
-    """Answers the paper's questions, a line each."""
     of: dict[str, _Rows] = {}
     for row in rows:
         of.setdefault(row["method"], []).append(row)
@@ -170,13 +152,11 @@ def _answers(rows: _Rows) -> list[str]:
             f"time  {name}: {statistics.median(ratios):.2f} times the forward passes "
             f"of its points in the median, {max(ratios):.2f} at most"
         )
-    spent = {
-        name: sum(row["wall_seconds"] for row in some) for name, some in of.items()
-    }
+    wall = {name: sum(one["wall_seconds"] for one in some) for name, some in of.items()}
+    oracle, aligned = wall.pop(ORACLE), wall.pop(ALIGNED)
     lines.append(
-        f"time  all alterations: {spent[ORACLE]:.0f} s for the oracle, "
-        f"{spent[ALIGNED]:.0f} s for the aligned one, "
-        f"{sum(spent.values()) - spent[ORACLE] - spent[ALIGNED]:.0f} s for the rest"
+        f"time  all alterations: {oracle:.0f} s for the oracle, {aligned:.0f} s for "
+        f"the aligned one, {sum(wall.values()):.0f} s for the rest"
     )
     lines.append(f"RQ2.1 {INTEGRATION}: {_timeouts(of[INTEGRATION])}")
     lines += [
@@ -193,9 +173,8 @@ def _answers(rows: _Rows) -> list[str]:
 
 def _saved(rows: _Rows, oracles: _Rows) -> str:
     points = [row["points"] for row in rows]
-    saved = [
-        1 - row["seconds"] / oracle["seconds"] for row, oracle in zip(rows, oracles)
-    ]
+    spent = zip(rows, oracles)
+    saved = [1 - row["seconds"] / oracle["seconds"] for row, oracle in spent]
     return (
         f"{statistics.mean(points):.1f} points on average, {max(points)} at most; "
         f"{min(saved):.1%} to {max(saved):.1%} of the oracle's time saved; off the "
@@ -206,19 +185,17 @@ def _saved(rows: _Rows, oracles: _Rows) -> str:
 
 def _timeouts(rows: _Rows) -> str:
     done = [row for row in rows if row["robustness"] is not None]
+    points = [row["points"] for row in done] or [0]
     return (
         f"{len(rows) - len(done)} of {len(rows)} time out; the others take "
-        f"{min((row['points'] for row in done), default=0)} to "
-        f"{max((row['points'] for row in done), default=0)} points and are off the "
-        f"oracle by at most {_worst(done, 'difference'):.2%}"
+        f"{min(points)} to {max(points)} points and are off the oracle by at most "
+        f"{_worst(done, 'difference'):.2%}"
     )
 
 
 def _nearer(rows: _Rows, others: _Rows) -> str:
-    pairs = [
-        (abs(row["difference"]), abs(other["difference"]))
-        for row, other in zip(rows, others)
-    ]
+    off = ([abs(row["difference"]) for row in some] for some in (rows, others))
+    pairs = list(zip(*off))
     better = sum(one < other for one, other in pairs)
     equal = sum(one == other for one, other in pairs)
     return f"nearer to the oracle for {better}, as near for {equal} of {len(pairs)}"

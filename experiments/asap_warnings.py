@@ -9,7 +9,8 @@ for each family of shapes on how many curves the error bound held; among failure
 how many there was no warning; and among successes, on how many the sign "margin" of
 `Diagnostics.signs` warned. The constants of that sign were chosen on the generator
 "first". Single dips are listed apart: no level shows a dip between levels, and
-`Diagnostics.excursions` marks them. Writes JSON into `--output`.
+`Diagnostics.excursions` marks them. With "gaussian" the values are exact, and the
+families are length scales of Gaussian processes. Writes JSON into `--output`.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,11 @@ from common import define, files, startup
 from jaxrob import Diagnostics, metrics
 from jaxrob.strategies import ASAP, Strategy, Task, sample
 
-_GENERATORS = {"first": shapes.first, "other": shapes.other}
+_GENERATORS = {
+    "first": (shapes.first, shapes.FAMILIES),
+    "other": (shapes.other, shapes.FAMILIES),
+    "gaussian": (shapes.gaussian, shapes.LENGTHS),
+}
 _GENERATOR = flags.DEFINE_enum(
     "generator", "first", tuple(_GENERATORS), "What makes the shapes."
 )
@@ -38,18 +43,21 @@ _LAST = len(shapes.GRID) - 1
 
 def main(argv: Sequence[str]) -> None:
     startup.start(argv)
+    families = _GENERATORS[_GENERATOR.value][1]
     rows = [
         row
-        for number, family in enumerate(shapes.FAMILIES)
+        for number, family in enumerate(families)
         for i in range(_CURVES.value)
         for row in _measured(family, np.random.default_rng([_SEED.value, number, i]))
     ]
     print(f"generator {_GENERATOR.value}, seed {_SEED.value}")
     for name in _STRATEGIES:
         mine = [row for row in rows if row["strategy"] == name]
-        for family in shapes.FAMILIES:
+        for family in families:
             _print(f"{name}, {family}", [r for r in mine if r["family"] == family])
-        _print(f"{name}, smooth", [r for r in mine if r["family"] in shapes.SMOOTH])
+        if shapes.SMOOTH[0] in families:
+            smooth = [r for r in mine if r["family"] in shapes.SMOOTH]
+            _print(f"{name}, smooth", smooth)
         _print(f"{name}, all but dips", [r for r in mine if r["family"] != "dip"])
     _print("both, all but dips", [r for r in rows if r["family"] != "dip"])
     files.save(_OUTPUT.value, f"{_GENERATOR.value}.json", rows)
@@ -69,37 +77,28 @@ def _print(title: str, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _measured(family: str, rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Returns each strategy's results on a test set drawn for one shape."""
-    shape, threshold = _GENERATORS[_GENERATOR.value](rng, family)
-    num_inputs = int(rng.choice(_NUM_INPUTS))
-    values = shapes.drawn_counts(shape, num_inputs, rng) / num_inputs
+    shape, threshold = _GENERATORS[_GENERATOR.value][0](rng, family)
+    num_inputs, values = None, shape
+    if _GENERATOR.value != "gaussian":
+        num_inputs = int(rng.choice(_NUM_INPUTS))
+        values = shapes.drawn_counts(shape, num_inputs, rng) / num_inputs
     truth = float(np.mean(values[1:] >= threshold))
     task = Task(0.0, 1.0, threshold)
     rows = []
+
+    def value(levels: np.ndarray) -> np.ndarray:
+        return values[np.rint(levels * _LAST).astype(int)]
+
     for name, strategy in _STRATEGIES.items():
-        found, concluded = sample(
-            strategy,
-            task,
-            lambda levels: values[np.rint(levels * _LAST).astype(int)],
-            num_inputs,
-        )
-        robustness = metrics.heaviside_robustness(
-            found.levels, found.values, threshold, strategy.rule
-        )
+        found, concluded = sample(strategy, task, value, num_inputs)
+        curve = found.levels, found.values, threshold
+        robustness = metrics.heaviside_robustness(*curve, strategy.rule)
         bound = concluded.error_bound
         assert bound is not None
-        rows.append(
-            {
-                "family": family,
-                "strategy": name,
-                "num_inputs": num_inputs,
-                "levels": len(found.levels),
-                "error": abs(robustness - truth),
-                "bound": bound,
-                "held": abs(robustness - truth) <= bound + 1e-12,
-                "signs": list(Diagnostics.of(task, found).signs),
-            }
-        )
+        row = {"family": family, "strategy": name, "num_inputs": num_inputs}
+        error, signs = abs(robustness - truth), list(Diagnostics.of(task, found).signs)
+        row |= {"levels": len(found.levels), "error": error, "bound": bound}
+        rows.append(row | {"held": error <= bound + 1e-12, "signs": signs})
     return rows
 
 

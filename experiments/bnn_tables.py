@@ -80,37 +80,27 @@ def main(argv: Sequence[str]) -> None:
         output / "uncertain.png", dpi=110, bbox_inches="tight"
     )
     print(f"wrote {output / 'tables.json'}, measures.png and uncertain.png")
-    gate.require(
-        _requirements(),
-        {
-            column: {short: means[name][i] for name, short in ROWS.items()}
-            for i, column in enumerate(COLUMNS)
-        },
-    )
+    found = {
+        column: {short: means[name][i] for name, short in ROWS.items()}
+        for i, column in enumerate(COLUMNS)
+    }
+    gate.require(_requirements(), found)
 
 
 def _one_seed(
     seed: int, train_set: jaxrob.Dataset, test_set: jaxrob.Dataset
 ) -> dict[str, Any]:
-    """Measures curves and robustness of both networks, and of theirs, for one seed."""
     key, mlp_key, bnn_key = _keys(seed)
     start = time.perf_counter()
-    mlp = training.fit(
-        networks.MLP(num_classes=len(datasets.class_names(train_set))),
-        train_set,
-        key=mlp_key,
-        epochs=_EPOCHS.value,
-        mesh=hosts.mesh(),
-        progress=_PROGRESS.value,
-    )
+    module = networks.MLP(num_classes=len(datasets.class_names(train_set)))
+    how = {"mesh": hosts.mesh(), "progress": _PROGRESS.value}
+    mlp = training.fit(module, train_set, key=mlp_key, epochs=_EPOCHS.value, **how)
     middle = time.perf_counter()
     bnn = _bayesian(train_set, bnn_key, _PRIOR_SCALE.value)
     end = time.perf_counter()
 
     def assess(
-        networks: tuple[jaxrob.Classifier, jaxrob.Classifier],
-        some: Sequence[jaxrob.Alteration],
-        name: str,
+        networks: tuple[jaxrob.Classifier, ...], some: Sequence[Any], name: str = ""
     ) -> Measured:
         plain, bayesian = (
             _curves(network, some, test_set, key, f"seed{seed}{name}-{kind}")
@@ -118,13 +108,13 @@ def _one_seed(
         )
         return measuring.both(plain, bayesian, some, _ALPHA.value)
 
-    ours = assess((mlp, bnn), measuring.in_order(), "")
+    ours = assess((mlp, bnn), measuring.in_order())
     accuracy = ours.nominal
     print(
         f"seed {seed}: MLP {accuracy['MLP']:.2%} in {middle - start:.0f} s, BNN "
         f"{_decided(accuracy)} in {end - middle:.0f} s"
     )
-    read = assess((mlp, bnn), [reading for _, reading in authors.READINGS], "")
+    read = assess((mlp, bnn), [reading for _, reading in authors.READINGS])
     theirs = (
         authors.fit_mlp(train_set, mlp_key, _PROGRESS.value),
         authors.fit_bnn(train_set, bnn_key, _SAMPLES.value),
@@ -158,9 +148,8 @@ def _keys(seed: int) -> jax.Array:
 def _bayesian(
     train_set: jaxrob.Dataset, key: jax.Array, prior_scale: float
 ) -> jaxrob.Classifier:
-    return measuring.fit(
-        train_set, key, _SAMPLES.value, _BNN_EPOCHS.value, _PROGRESS.value, prior_scale
-    )
+    how = _SAMPLES.value, _BNN_EPOCHS.value, _PROGRESS.value, prior_scale
+    return measuring.fit(train_set, key, *how)
 
 
 def _curves(
@@ -170,15 +159,11 @@ def _curves(
     key: jax.Array,
     name: str,
 ) -> list[jaxrob.Curve]:
-    journal = f"{_DATASET.value}-{name}"
-    return measuring.evaluate(
-        classifier, test_set, some, _LEVELS.value, key, journal, _PROGRESS.value
-    )
+    how = _LEVELS.value, key, f"{_DATASET.value}-{name}", _PROGRESS.value
+    return measuring.evaluate(classifier, test_set, some, *how)
 
 
 def _explained(ours: Measured, read: Measured, trained: Measured) -> list[Explained]:
-    """Measures each column as usual, by its readings, and for networks like theirs."""
-
     def values(measured: Measured, i: int) -> dict[str, float]:
         return {name: float(measured.rows[name][i]) for name in ROWS}
 
@@ -199,7 +184,6 @@ def _explained(ours: Measured, read: Measured, trained: Measured) -> list[Explai
 def _priors(
     train_set: jaxrob.Dataset, test_set: jaxrob.Dataset
 ) -> dict[float, dict[str, Any]]:
-    """Varies the prior's scale of the first seed's Bayesian network."""
     found = {}
     key, _, bnn_key = _keys(0)
     some = measuring.in_order()
@@ -215,7 +199,6 @@ def _priors(
 
 
 def _decided(nominal: dict[str, float]) -> str:
-    """Returns a Bayesian network's clean accuracy on decided images, in words."""
     return (
         f"{nominal['BNN']:.2%} right ({nominal['unknown']:.2%} of the "
         f"{nominal['decided']:.1%} decided)"

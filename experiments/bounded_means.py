@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from absl import app, flags
-from common import define, files, holm, startup
+from common import define, files, intervals, startup
 from scipy import special
 
 from jaxrob import metrics
@@ -53,18 +53,13 @@ def _beta(a: float, b: float) -> Scores:
 
 def _masks(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
     """As overlaps of masks: a tenth found nothing, three tenths are perfect."""
-    kind = rng.random(shape)
-    between = rng.beta(4, 2, shape)
+    kind, between = rng.random(shape), rng.beta(4, 2, shape)
     return np.where(kind < 0.1, 0.0, np.where(kind < 0.4, 1.0, between))
 
 
 DISTRIBUTIONS: dict[str, Scores] = {
-    "zeros and ones, 0.02": _ones(0.02),
-    "zeros and ones, 0.8": _ones(0.8),
-    "zeros and ones, 0.99": _ones(0.99),
-    "beta(0.1, 1.9)": _beta(0.1, 1.9),
-    "beta(4, 1)": _beta(4, 1),
-    "beta(40, 10)": _beta(40, 10),
+    **{f"zeros and ones, {share:g}": _ones(share) for share in (0.02, 0.8, 0.99)},
+    **{f"beta({a:g}, {b:g})": _beta(a, b) for a, b in ((0.1, 1.9), (4, 1), (40, 10))},
     "uniform": _beta(1, 1),
     "0, 1 and between": Scores(0.3 + 0.6 * 2 / 3, _masks),
     "0.9, rarely 0": Scores(
@@ -112,7 +107,6 @@ INTERVALS: dict[str, Callable[[np.ndarray], Ends]] = {
 
 
 def _cell(title: str, scores: Scores, number: int) -> dict[str, Any]:
-    """Measures all intervals on the same sets of scores."""
     # A stream for each cell, independent of the other cells.
     rng = np.random.default_rng([_SEED.value, number, zlib.crc32(title.encode())])
     drawn = scores.draw(rng, (_DRAWS.value, number))
@@ -131,17 +125,16 @@ def main(argv: Sequence[str]) -> None:
     print(f"coverage and width\n{'scores':22}{'inputs':>7}" + _line(INTERVALS))
     for title, scores in DISTRIBUTIONS.items():
         for number in map(int, _NUM_INPUTS.value):
-            row = _cell(title, scores, number)
-            rows.append(row)
+            rows.append(row := _cell(title, scores, number))
+            found = (row[name] for name in INTERVALS)
             cells = (
-                f"{row[name]['times_held'] / _DRAWS.value:7.1%} "
-                f"{row[name]['width']:.4f}"
-                for name in INTERVALS
+                f"{one['times_held'] / _DRAWS.value:7.1%} {one['width']:.4f}"
+                for one in found
             )
             print(f"{title:22}{number:7}" + _line(cells), flush=True)
     for name in INTERVALS:
         held = [row[name]["times_held"] for row in rows]
-        below = holm.significantly_below(held, _DRAWS.value, _CONFIDENCE)
+        below = intervals.significantly_below(held, _DRAWS.value, _CONFIDENCE)
         print(
             f"{name}: {min(held) / _DRAWS.value:.1%} at least; significantly below "
             f"95 % in {below.sum()} of {len(rows)} cells"

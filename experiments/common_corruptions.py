@@ -34,11 +34,11 @@ from typing import Any
 import jax
 import numpy as np
 from absl import app, flags
-from common import classifiers, datasets, define, files, gate, hosts, journals, startup
+from common import classifiers, datasets, define, files, gate, journals, ranges, startup
 from corruptions_2019 import cells, replay, retrained
 
 import jaxrob
-from jaxrob import data, reporting, strategies
+from jaxrob import data, reporting
 
 _EPOCHS_USUAL = {"digits": 10, "cifar10": 24}
 _THRESHOLDS = {"digits": 0.7, "cifar10": 0.7}
@@ -64,8 +64,8 @@ _LEVELS = flags.DEFINE_integer(
 flags.register_validator(
     "levels", lambda n: n % 5 == 1, message="must be 1 more than a multiple of 5"
 )
-_THRESHOLD = define.threshold_or_usual(
-    "Lowest accepted accuracy; by default 0.7, in a replay 0.5."
+_THRESHOLD = define.threshold(
+    None, "Lowest accepted accuracy; by default 0.7, in a replay 0.5."
 )
 _RETRAIN = define.choices("retrain", [], retrained.METHODS, "Ways to retrain")
 _TRAINED_ON = define.choices(
@@ -127,22 +127,13 @@ def _table(
     test_set: jaxrob.Dataset,
     output: pathlib.Path,
 ) -> None:
-    """Measures the table and its figure."""
     _, key = jax.random.split(jax.random.key(_SEED.value))
     classifier = _network()
     start = time.perf_counter()
-    assessments = jaxrob.assess(
-        classifier,
-        test_set,
-        [*some.values()],
-        _threshold(),
-        strategy=strategies.Uniform(_LEVELS.value),
-        rule="linear",
-        key=key,
-        journal=journals.path(_title()),
-        mesh=hosts.mesh(),
-        progress=_PROGRESS.value,
-    )
+    assessments = ranges.assessed(
+        classifier, test_set, [*some.values()], _threshold(), _LEVELS.value, key,
+        journals.path(_title()), rule="linear", progress=_PROGRESS.value,
+    )  # fmt: skip
     seconds = time.perf_counter() - start
     by_name = dict(zip(some, assessments))
     rows = [cells.row(name, one) for name, one in by_name.items()]
@@ -171,35 +162,23 @@ def _table(
     # The licence of frost's pictures is not stated.
     shown = {name: one for name, one in by_name.items() if name != "frost"}
     if shown:
-        figure = reporting.figure(
-            [*shown.values()],
-            [some[name] for name in shown],
-            np.asarray(test_set.images[0]),
-            jax.random.key(_SEED.value),
-            columns=5,
-            num_examples=6,
-        )
+        altered, image = [some[name] for name in shown], np.asarray(test_set.images[0])
+        given = [*shown.values()], altered, image, jax.random.key(_SEED.value)
+        figure = reporting.figure(*given, columns=5, num_examples=6)
         figure.savefig(output / f"{_title()}.png", dpi=110)
     files.save(_OUTPUT.value, f"{_title()}.json", document)
     gate.require_of_assessments(_requirements(), assessments)
 
 
 def _network() -> jaxrob.Classifier:
-    """Returns the network, kept or trained."""
     epochs = _EPOCHS.value or _EPOCHS_USUAL[_DATASET.value]
-    return classifiers.at_epochs(
-        _NETWORK.value,
-        datasets.evenly_picked(_load("train"), _NUM_TRAIN.value),
-        [epochs],
-        pathlib.Path(_OUTPUT.value, "networks"),
-        _SEED.value,
-        _DATASET.value,
-        _PROGRESS.value,
-    )[epochs]
+    train_set = datasets.evenly_picked(_load("train"), _NUM_TRAIN.value)
+    folder = pathlib.Path(_OUTPUT.value, "networks")
+    how = folder, _SEED.value, _DATASET.value, _PROGRESS.value
+    return classifiers.at_epochs(_NETWORK.value, train_set, [epochs], *how)[epochs]
 
 
 def _retrained(some: Mapping[str, jaxrob.Alteration], test_set: jaxrob.Dataset) -> None:
-    """Compares networks before and after retraining."""
     train = datasets.evenly_picked(_load("train"), _NUM_TRAIN.value)
     tenth = np.arange(len(train)) % 10 == 9
     trained_on = [name for name in some if name in _TRAINED_ON.value]
@@ -243,7 +222,6 @@ def _retrained(some: Mapping[str, jaxrob.Alteration], test_set: jaxrob.Dataset) 
 
 
 def _replay(path: pathlib.Path) -> None:
-    """Computes published models' robustness, with bounds."""
     threshold = _THRESHOLD.value
     threshold = _THRESHOLD_OF_REPLAY if threshold is None else threshold
     try:

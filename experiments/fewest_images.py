@@ -31,7 +31,7 @@ from common import (
     datasets,
     define,
     files,
-    holm,
+    intervals,
     known_curves,
     ranges,
     startup,
@@ -71,22 +71,19 @@ class Recorded(NamedTuple):
 
 def main(argv: Sequence[str]) -> None:
     startup.start(argv)
-    {"table": _table, "coverage": _coverage}[_WHAT.value]()
-
-
-def _table() -> None:
+    if _WHAT.value == "coverage":
+        return _coverage()
     names, right = _records()
-    rows: list[dict[str, Any]] = []
-    for share in map(float, _THRESHOLDS.value):
-        rows += _at_threshold(names, right, share)
+    shares = map(float, _THRESHOLDS.value)
+    rows = [row for share in shares for row in _at_threshold(names, right, share)]
     files.save(_OUTPUT.value, f"{_title()}.json", rows)
 
 
 def _at_threshold(
     names: Sequence[str], right: Sequence[np.ndarray], share: float
 ) -> list[dict[str, Any]]:
-    """Returns the rows of one threshold, and prints them."""
-    identities = [_identity_step(one) for one in ranges.WIDE]
+    parts = [(one.identity - one.lower, one.upper - one.lower) for one in ranges.WIDE]
+    identities = [round(at / width * _LEVELS.value) for at, width in parts]
     found = [
         recorded(name, some, step / _LEVELS.value)
         for name, some, step in zip(names, right, identities)
@@ -101,7 +98,10 @@ def _at_threshold(
         return [jaxrob.assess(*one, threshold, **settings) for one in found]
 
     on_all, truth = assess(), assess(strategy=every, rule="right")
-    linear = [_linear(one) for one in truth]
+    linear = [
+        metrics.heaviside_robustness(one.levels, one.values, threshold, "linear")
+        for one in truth
+    ]
     crosses = [0 < one.robustness < 1 for one in truth]
     rows = []
     print(f"threshold {threshold:.4f}, {sum(crosses)} of {len(names)} curves cross")
@@ -124,11 +124,9 @@ def _at_threshold(
                     "levels": len(truth[k].levels) * len(right[0][0]),
                     "robustness": target,
                     "evaluations": float(np.mean([one.evaluations for one in each])),
-                    "error": float(
-                        np.max([abs(one.robustness - target) for one in each])
-                    ),
+                    "error": max(abs(one.robustness - target) for one in each),
                     "misses": sum(not _holds(one, target) for one in each),
-                    "reached": float(np.max([_half(one) for one in each])),
+                    "reached": max(map(_half, each)),
                     "rounds": float(np.mean([one.diagnostics.rounds for one in each])),
                 }
             )
@@ -137,11 +135,8 @@ def _at_threshold(
 
 
 def _print_total(rows: Sequence[dict[str, Any]], half_width: float) -> None:
-    shares = {}
-    for title, some in (
-        ("all", rows),
-        ("that cross", [row for row in rows if row["crosses"]]),
-    ):
+    shares, crossing = {}, [row for row in rows if row["crosses"]]
+    for title, some in (("all", rows), ("that cross", crossing)):
         spent = sum(row["evaluations"] for row in some)
         shares[title] = spent / max(sum(row["asap"] for row in some), 1)
     missed = sum(row["misses"] for row in rows)
@@ -163,7 +158,7 @@ def _print_total(rows: Sequence[dict[str, Any]], half_width: float) -> None:
 
 def _coverage() -> None:
     held: dict[tuple[str, float], list[tuple[bool, bool, float, float]]] = {}
-    names, shapes = list(known_curves.SHAPES), list(known_curves.SHAPES.values())
+    names, shapes = zip(*known_curves.SHAPES.items())
     steps = np.linspace(0, 1, _LEVELS.value + 1)
     for draw in range(_ORDERS.value):
         rng = np.random.default_rng([_SEED.value, draw])
@@ -183,46 +178,31 @@ def _coverage() -> None:
                 for name, some in zip(names, right)
             ]
             for name, shape, some, one in zip(names, shapes, right, results):
-                counts = some.sum(axis=1)
-                own = metrics.heaviside_robustness(
-                    steps, counts / some.shape[1], known_curves.THRESHOLD, "linear"
-                )
-                truth = known_curves.robustness(shape)
+                number, threshold = some.shape[1], known_curves.THRESHOLD
+                values = some.sum(axis=1) / number
+                own = metrics.heaviside_robustness(steps, values, threshold, "linear")
                 low, high = one.confidence_interval
-                held.setdefault((name, half_width), []).append(
-                    (
-                        _holds(one, own),
-                        low <= truth <= high,
-                        _half(one),
-                        one.evaluations / some.shape[1],
-                    )
-                )
+                holds = low <= known_curves.robustness(shape) <= high
+                row = _holds(one, own), holds, _half(one), one.evaluations / number
+                held.setdefault((name, half_width), []).append(row)
     rows = []
     for (name, half_width), some in held.items():
         own, population, half, spent = np.array(some, float).T
-        rows.append(
-            {
-                "curve": name,
-                "half_width": half_width,
-                "held": int(own.sum()),
-                "population_held": int(population.sum()),
-                "reached": half.mean(),
-                "evaluations": spent.mean(),
-            }
-        )
+        row = {"curve": name, "half_width": half_width, "held": int(own.sum())}
+        row |= {"population_held": int(population.sum()), "reached": half.mean()}
+        rows.append(row | {"evaluations": spent.mean()})
         print(
             f"{name:22} half width {half_width:<6g} data set {own.mean():6.1%}  "
             f"population {population.mean():6.1%}  half width {half.mean():.4f}  "
             f"evaluations {spent.mean():5.2f} N"
         )
     for what in ("held", "population_held"):
-        bad = holm.named(rows, what, _ORDERS.value, "{curve}, {half_width:g}")
+        bad = intervals.named(rows, what, _ORDERS.value, "{curve}, {half_width:g}")
         print(f"{what}: significantly below 95 %: {bad}")
     files.save(_OUTPUT.value, "coverage.json", rows)
 
 
 def recorded(name: str, right: np.ndarray, identity: float = 0.0) -> Recorded:
-    """Returns recorded answers as arguments of `jaxrob.assess`."""
     num_images = right.shape[1]
     images = np.zeros((num_images, 1, 1, 2), np.float32)
     images[:, 0, 0, 0] = np.arange(num_images) / num_images
@@ -232,9 +212,8 @@ def recorded(name: str, right: np.ndarray, identity: float = 0.0) -> Recorded:
         functools.partial(_answers, num_images=num_images),
         jnp.asarray(np.packbits(right, axis=1)),
     )
-    return Recorded(
-        classifier, dataset, jaxrob.Alteration(name, _with_level, 0.0, 1.0, identity)
-    )
+    alteration = jaxrob.Alteration(name, _with_level, 0.0, 1.0, identity)
+    return Recorded(classifier, dataset, alteration)
 
 
 def _with_level(image: jax.Array, level: jax.Array) -> jax.Array:
@@ -256,11 +235,8 @@ def _records() -> tuple[list[str], list[np.ndarray]]:
     names = [one.name for one in ranges.WIDE]
     if path.exists():
         with np.load(path) as kept:
-            number = int(kept["num_images"])
-            return names, [
-                np.unpackbits(kept[name], axis=1, count=number).view(bool)
-                for name in names
-            ]
+            how = {"axis": 1, "count": int(kept["num_images"])}
+            return names, [np.unpackbits(kept[n], **how).view(bool) for n in names]
     classifier, test_set = _trained()
     right = []
     for alteration in ranges.WIDE:
@@ -289,15 +265,6 @@ def _trained() -> tuple[jaxrob.Classifier, jaxrob.Dataset]:
     key = jax.random.key(_SEED.value)
     classifier = training.fit(module, train_set, key=key, **settings)
     return classifier, test_set[: _NUM_IMAGES.value]
-
-
-def _identity_step(alteration: jaxrob.Alteration) -> int:
-    width = alteration.upper - alteration.lower
-    return round((alteration.identity - alteration.lower) / width * _LEVELS.value)
-
-
-def _linear(one: jaxrob.Assessment) -> float:
-    return metrics.heaviside_robustness(one.levels, one.values, one.threshold, "linear")
 
 
 def _holds(one: jaxrob.Assessment, truth: float) -> bool:

@@ -37,17 +37,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from accelerators import bench, networks, programs, targets
-from accelerators.networks import NETWORKS
-from common import datasets, define, files, hosts, machine, startup, timing
+from accelerators import bench, programs, targets
+from accelerators.programs import NETWORKS, Network
+from common import datasets, define, files, hosts, startup, timing
 from gpu import kernels, ledger
 from jax.sharding import Mesh
-from speed import side_by_side
 
 import jaxrob
 from jaxrob import roma
 from jaxrob._classifiers.trace import fingerprinted_classifier
-from jaxrob._devices.blocks import Call, shapes_of, shapes_whole
+from jaxrob._devices.blocks import shapes_of, shapes_whole
 from jaxrob._devices.mesh import mesh_for, sharded
 from jaxrob.alterations import Alteration, _forms
 from jaxrob.alterations._blur import BLUR
@@ -289,11 +288,10 @@ def _forward(
 def _beside_forward(
     day: _Day, where: tuple[str, int, int], which: str, about: str, rows: ledger.Rows
 ) -> ledger.Found:
-    """A row of `evaluate` and of the forward pass, alternating."""
     name, num_images, num_levels = where
     forward, batch_size = _forward(*where)
     runs = {"evaluate": _evaluate(*where, which), "forward": forward}
-    found = side_by_side.measured(runs, num_images * num_levels, day.size.repeats)
+    found = timing.side_by_side(runs, num_images * num_levels, day.size.repeats)
     whole, bare = (statistics.median(found[one]["seconds"]) for one in runs)
     share, adds = found["forward"]["ratio"], 1e6 * (whole - bare)
     words = f"{1e3 * whole:8.2f} ms, share {share:.2f}, adds {adds:,.0f} us"
@@ -361,14 +359,8 @@ def _formed(day: _Day) -> Iterator[ledger.Task]:
 
 
 def _in_form(
-    day: _Day,
-    where: tuple[str, int, int],
-    part: str,
-    form: str,
-    usual: str,
-    rows: ledger.Rows,
+    day: _Day, where: Any, part: str, form: str, usual: str, rows: ledger.Rows
 ) -> ledger.Found:
-    """A row of a form, beside that of the one that the platform takes."""
     which, _ = _FORMS[part]
     one = day.bench(*where)
     one = one._replace(network=one.network.alone())
@@ -380,22 +372,16 @@ def _in_form(
         other = _altered(*few)[which] if is_compared else None
     words, row = _kept(step, before)
     if "seconds" in (beside := rows.get(usual, {})):
-        row["ratio"] = row["seconds"] / beside["seconds"]
-        words += f", {_verdict(row['ratio'])} of the seconds of the form taken"
+        row["ratio"] = ratio = row["seconds"] / beside["seconds"]
+        known = "BETTER" if ratio < 0.95 else "worse" if ratio > 1.05 else "as good"
+        words += f", {known}: {ratio:.2f} of the seconds of the form taken"
     if is_compared:
         row["differs"] = _difference(plain, other)
         words += f", differs by {row['differs']:.1g}"
     return words, row
 
 
-def _verdict(ratio: float) -> str:
-    known = "BETTER" if ratio < 0.95 else "worse" if ratio > 1.05 else "as good"
-    return f"{known}: {ratio:.2f}"
-
-
 def _kept(row: dict[str, Any], before: dict[str, Any] | None = None) -> ledger.Found:
-    """A row of a program, with its preparation if it has one."""
-
     def whole(name: str) -> Any:
         return row[name] + (before[name] if before else 0)
 
@@ -409,15 +395,14 @@ def _kept(row: dict[str, Any], before: dict[str, Any] | None = None) -> ledger.F
 
 def _stepped(day: _Day) -> Iterator[ledger.Task]:
     name, *size = day.size.altered[-1]
-    mesh = day.mesh
+    mesh, known = day.mesh, programs.alterations_by_name()
     makers = {
         "forward": lambda one: programs.forward(one.network, one.network.rows, mesh),
-        "RoMA, drawn": lambda one: _roma_draws(one.network, mesh),
-        "RoMA, counted": lambda one: _roma_count(one.network, mesh),
+        # Statistics included; what they add is the difference to the counts.
+        "RoMA, drawn": lambda one: _roma_draws(NORMALITY, one.network, mesh),
+        "RoMA, counted": lambda one: _roma_draws(HITS, one.network, mesh),
         "RoMA, splitting": lambda one: _roma_splitting(one.network, mesh),
-        "Bayesian": lambda one: _bayesian(
-            one.network, one.alterations["brightness"], _WEIGHTS, mesh
-        ),
+        "Bayesian": lambda one: _bayesian(one.network, known["brightness"], mesh),
     }
     for which, make in makers.items():
         # Its draws are as many as ever.
@@ -427,7 +412,7 @@ def _stepped(day: _Day) -> Iterator[ledger.Task]:
         def run(rows: ledger.Rows, which: str = which, make: Any = make) -> Any:
             one, prepared = day.bench(name, *size), None
             if which == "Bayesian":
-                _, prepared = one.preparation(one.alterations["brightness"])
+                _, prepared = one.preparation(known["brightness"])
             program = make(one)
             words, row = _kept(one.row(program, prepared))
             row["passes"] = program.passes
@@ -441,21 +426,11 @@ def _stepped(day: _Day) -> Iterator[ledger.Task]:
         yield ledger.Task(f"{name}, {which}", 2, run)
 
 
-def _roma_draws(network: networks.Network, mesh: Mesh) -> programs.Program:
-    """Algorithm 1 of 64 inputs with 1,000 draws each, statistics included."""
-    return _drawn("RoMA draws", NORMALITY, network, mesh)
-
-
-def _roma_count(network: networks.Network, mesh: Mesh) -> programs.Program:
-    """The same draws, counted: what the statistics add is the difference."""
-    return _drawn("RoMA count", HITS, network, mesh)
-
-
-def _roma_splitting(network: networks.Network, mesh: Mesh) -> programs.Program:
+def _roma_splitting(network: Network, mesh: Mesh) -> programs.Program:
     """A level of splitting, with as many inputs as rows allow."""
     work, particles = _work(network, mesh), _splitting.NUM_PARTICLES
-    most = _rows(network, mesh) * mesh.size // particles
-    number = _splitting.num_slots(_INPUTS * mesh.size, most, mesh.size)
+    most = programs.rows_at_once(network, mesh) // particles
+    number = _splitting.num_slots(_INPUTS, most, mesh.size)
     image = jax.ShapeDtypeStruct(network.image_shape, jnp.float32)
     systems = jax.eval_shape(
         lambda: _particles.empty_systems(work.perturbation, image, number, particles)
@@ -466,41 +441,29 @@ def _roma_splitting(network: networks.Network, mesh: Mesh) -> programs.Program:
     call = _particles.stepping(work, *given, SPLITTING, particles)
     moves = _particles.num_moves(work.perturbation, math.prod(network.image_shape))
     # Fewer turns where all inputs are new: the loop's bound is known when it runs.
-    return _program("RoMA splitting", call, number * particles * moves, moves)
+    about = call.args, number * particles * moves, moves
+    return programs.Program("RoMA splitting", call.lower, *about)
 
 
-def _bayesian(
-    network: networks.Network, alteration: Alteration, samples: int, mesh: Mesh
-) -> programs.Program:
+def _bayesian(network: Network, alteration: Alteration, mesh: Mesh) -> programs.Program:
     """A step of `evaluate` for a classifier with T sets of weights."""
-    module, outputs = network.module(), network.outputs
+    module, members = network.module(), [network.variables()] * _WEIGHTS
     classifier = jax.eval_shape(
-        lambda members: jaxrob.bayes.ensemble(module, members, outputs),
-        [network.variables()] * samples,
+        lambda some: jaxrob.bayes.ensemble(module, some, network.outputs), members
     )
-    found = programs.step(network, alteration, mesh, classifier)
-    return found._replace(name=f"Bayesian, T = {samples}")
+    return programs.step(network, alteration, mesh, classifier)
 
 
-def _drawn(
-    name: str, statistic: Statistic, network: networks.Network, mesh: Mesh
-) -> programs.Program:
-    work, number = _work(network, mesh), _INPUTS * mesh.size
-    pairs = _pairs(work, network, number)
+def _roma_draws(statistic: Statistic, network: Network, mesh: Mesh) -> programs.Program:
+    work = _work(network, mesh)
+    pairs = _pairs(work, network, _INPUTS)
     block = Inputs(pairs.images, pairs.indices, pairs.excluded)
-    call = drawing(work, block, _DRAWS, _rows(network, mesh), statistic)
-    return _program(name, call, number * _DRAWS)
+    rows = programs.rows_at_once(network, mesh)
+    call = drawing(work, block, _DRAWS, rows, statistic)
+    return programs.Program("RoMA", call.lower, call.args, _INPUTS * _DRAWS)
 
 
-def _program(name: str, call: Call, passes: int, turns: int = 1) -> programs.Program:
-    return programs.Program(name, call.lower, call.args, passes, turns)
-
-
-def _rows(network: networks.Network, mesh: Mesh) -> int:
-    return math.ceil(programs.rows_at_once(network, mesh) / mesh.size)
-
-
-def _work(network: networks.Network, mesh: Mesh) -> Work:
+def _work(network: Network, mesh: Mesh) -> Work:
     """RoMA's parts as shapes, which its entry points don't take."""
     classifier = network.classifier(network.variables())
     over = mesh_for(mesh, classifier.variables)
@@ -511,18 +474,15 @@ def _work(network: networks.Network, mesh: Mesh) -> Work:
     return shapes_whole(Work(classifier, ball, logit_delta, key, over), over)
 
 
-def _pairs(work: Work, network: networks.Network, number: int) -> Pairs[Any]:
+def _pairs(work: Work, network: Network, number: int) -> Pairs[Any]:
     split = sharded(work.mesh)
 
     def array(dtype: Any, *shape: int) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((number, *shape), dtype, sharding=split)
 
-    return Pairs(
-        images=array(jnp.float32, *network.image_shape),
-        indices=array(jnp.uint32),
-        classes=array(jnp.int32),
-        excluded=array(jnp.int32),
-    )
+    images, indices = array(jnp.float32, *network.image_shape), array(jnp.uint32)
+    classes = array(jnp.int32)
+    return Pairs(images=images, indices=indices, classes=classes, excluded=classes)
 
 
 def _first_calls(day: _Day) -> Iterator[ledger.Task]:
@@ -542,7 +502,6 @@ def _first_calls(day: _Day) -> Iterator[ledger.Task]:
 
 
 def _in_a_process(given: tuple[Any, ...], cache: str) -> dict[str, Any]:
-    """What `_evaluate_once` finds in a new process."""
     command = [sys.executable, __file__, f"--child={','.join(map(str, given))}"]
     command.append(f"--compilation_cache={cache}")
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -558,7 +517,7 @@ def _evaluate_once(name: str, num_images: str, num_levels: str, which: str) -> N
     with timing.compilations() as compiled:
         first = timing.seconds(run)
     found = {"first_seconds": first, "programs": len(compiled)}
-    found |= {"second_seconds": timing.seconds(run), "memory": machine.memory()}
+    found |= {"second_seconds": timing.seconds(run), "memory": timing.memory()}
     print(json.dumps(found))
 
 

@@ -8,6 +8,7 @@ alteration is timed beside the altering alone and the bare runtime alone on as m
 batches; the three alternate. Writes JSON into the folder `--output`.
 """
 
+import functools
 import pathlib
 import statistics
 import tempfile
@@ -78,7 +79,6 @@ def main(argv: Sequence[str]) -> None:
 def _cost(
     name: str, found: list[_Layer], test: jaxrob.Dataset, key: Any
 ) -> list[dict[str, Any]]:
-    """Returns medians of seconds, and ratios, for each framework and alteration."""
     import onnxruntime
     import torch
 
@@ -101,20 +101,15 @@ def _cost(
                 module(torch.from_numpy(batch)).numpy()
 
     rows = []
-    for framework, classifier, bare in (
-        ("onnx", in_onnx, bare_onnx),
-        ("torch", in_torch, bare_torch),
-    ):
-        for alteration in _chosen():
+    both = ("onnx", in_onnx, bare_onnx), ("torch", in_torch, bare_torch)
+    for framework, classifier, bare in both:
+        for alteration in _ALTERATIONS:
+            if alteration.name not in _ONLY.value:
+                continue
             levels = np.linspace(alteration.lower, alteration.upper, _LEVELS.value)
 
-            def evaluate(
-                classifier: Any = classifier,
-                alteration: Any = alteration,
-                levels: Any = levels,
-            ) -> None:
-                jaxrob.evaluate(classifier, test, alteration, levels, key=key)
-
+            given = classifier, test, alteration, levels
+            evaluate = functools.partial(jaxrob.evaluate, *given, key=key)
             runs = bare, _altering(alteration, levels, test.images, key), evaluate
             runtime, altering, whole = _medians(runs)
             row = {
@@ -127,14 +122,10 @@ def _cost(
                 "both over evaluate": (runtime + altering) / whole,
                 "runtime over evaluate": runtime / whole,
             }
-            print("  ".join(_shown(value) for value in row.values()), flush=True)
+            shown = (f"{v:.4g}" if isinstance(v, float) else v for v in row.values())
+            print(*shown, sep="  ", flush=True)
             rows.append(row)
     return rows
-
-
-def _chosen() -> list[Any]:
-    """Returns the alterations that the flags select."""
-    return [one for one in _ALTERATIONS if one.name in _ONLY.value]
 
 
 def _altering(
@@ -172,27 +163,21 @@ def _medians(runs: Sequence[Callable[[], None]]) -> list[float]:
     return [statistics.median(column) for column in zip(*rounds)]
 
 
-def _shown(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
 def _layers(variables: Any, network: str) -> list[_Layer]:
     """Returns the layers of "StridedCNN" or "MnistCNN" for images of 28x28 pixels."""
     params = jax.tree.map(np.asarray, variables["params"])
     strided = network == "StridedCNN"
     # Flax's "SAME" pads an odd number of rows by one more below.
     paddings = ((1, 2), (0, 1)) if strided else ((1, 1), (1, 1))
+    how = {"stride": 2 if strided else 1, "pooled": not strided}
     found = [
-        _Layer(**params[f"Conv_{i}"], padding=padding)._replace(
-            stride=2 if strided else 1, pooled=not strided
-        )
+        _Layer(**params[f"Conv_{i}"], padding=padding, **how)
         for i, padding in enumerate(paddings)
     ]
     return found + [_Layer(**params["Dense_0"]), _Layer(**params["Dense_1"], last=True)]
 
 
 def _to_torch(some: list[_Layer]) -> Any:
-    """Returns a `torch.nn.Sequential` of images `[B, 1, 28, 28]`."""
     import torch
     from torch import nn
 
@@ -225,7 +210,6 @@ def _to_torch(some: list[_Layer]) -> Any:
 
 
 def _to_onnx(some: list[_Layer], path: pathlib.Path) -> pathlib.Path:
-    """Returns an ONNX file of images `[N, 1, 28, 28]`."""
     import onnx
     from onnx import helper
 
@@ -261,13 +245,9 @@ def _to_onnx(some: list[_Layer], path: pathlib.Path) -> pathlib.Path:
         if layer.pooled:
             last = node("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
     value, kind = helper.make_tensor_value_info, onnx.TensorProto.FLOAT
-    graph = helper.make_graph(
-        nodes,
-        path.stem,
-        [value("images", kind, ["N", 1, 28, 28])],
-        [value(last, kind, ["N", len(some[-1].bias)])],
-        weights,
-    )
+    ends = {"images": ["N", 1, 28, 28], last: ["N", len(some[-1].bias)]}
+    ends = ([value(name, kind, shape)] for name, shape in ends.items())
+    graph = helper.make_graph(nodes, path.stem, *ends, weights)
     opset = helper.make_opsetid("", 17)
     onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
     return path

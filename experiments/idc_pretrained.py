@@ -20,7 +20,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from common import classifiers, datasets, define, files, gate, hosts, journals, startup
+from common import (
+    classifiers,
+    datasets,
+    define,
+    files,
+    gate,
+    hosts,
+    journals,
+    ranges,
+    startup,
+)
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
@@ -67,22 +77,19 @@ def main(argv: Sequence[str]) -> None:
     classifier = classifiers.published_idc(_DATA_DIR.value)
     key = jax.random.key(_SEED.value)
 
-    results = jaxrob.assess(
-        classifier,
-        test_set,
-        chosen,
-        _THRESHOLD.value,
-        strategy=jaxrob.strategies.Uniform(_LEVELS.value),
-        key=key,
-        journal=journals.path("idc"),
-        mesh=hosts.mesh(),
+    results = ranges.assessed(
+        classifier, test_set, chosen, _THRESHOLD.value, _LEVELS.value, key,
+        journals.path("idc"),
         progress=_PROGRESS.value,
-    )
+    )  # fmt: skip
     unaltered = results[0].values[results[0].levels == results[0].identity]
     print(f"{len(test_set)} patches, {float(unaltered[0]):.2%} right unaltered")
     print(reporting.table(results))
 
-    attacked = _spread(test_set, _ATTACKED.value)
+    # Evenly over a set that is ordered by class.
+    number = min(_ATTACKED.value, len(test_set))
+    places = np.linspace(0, len(test_set) - 1, number)
+    attacked = test_set[np.unique(places.astype(int))]
     attack = functools.partial(adversarial.lbfgs, mesh=hosts.mesh())
     found = adversarial.adversariability(
         classifier, attacked.images, attacked.labels, attack=attack
@@ -138,27 +145,15 @@ def _attacked(
     labels: np.ndarray,
     attack: Callable[..., adversarial.Attack],
 ) -> AttackResult:
-    """Returns the attack's results."""
     found = attack(fed, images, labels)
     worth = np.where(found.correct, np.maximum(found.similarity, 0), 1)
     similar = found.similarity[found.success]
-    return AttackResult(
-        len(labels),
-        float(np.mean(~found.correct)),
-        float(np.mean(found.success)),
-        float(similar.mean()) if len(similar) else None,
-        float(worth.mean()),
-    )
-
-
-def _spread(dataset: jaxrob.Dataset, most: int) -> jaxrob.Dataset:
-    """Returns at most this many images, evenly over a set that is ordered by class."""
-    places = np.linspace(0, len(dataset) - 1, min(most, len(dataset)))
-    return dataset[np.unique(places.astype(int))]
+    similarity = float(similar.mean()) if len(similar) else None
+    shares = float(np.mean(~found.correct)), float(np.mean(found.success))
+    return AttackResult(len(labels), *shares, similarity, float(worth.mean()))
 
 
 def _table(ways: dict[str, AttackResult]) -> str:
-    """Returns the attack's results, a row for each way to feed the network."""
     lines = [
         f"{'network fed':14}  patches  already wrong  attackable  similarity  "
         "adversariability"
@@ -173,12 +168,10 @@ def _table(ways: dict[str, AttackResult]) -> str:
 
 
 def _adversarial(attack: adversarial.Attack, attacked: jaxrob.Dataset) -> Figure:
-    """Shows the most similar adversarial patches, below the originals."""
     names = datasets.class_names(attacked)
     best = np.argsort(-np.where(attack.success, attack.similarity, -1))[:_SHOWN]
-    figure, panels = plt.subplots(
-        2, _SHOWN, figsize=(10, 4.6), layout="constrained", squeeze=False
-    )
+    how = {"figsize": (10, 4.6), "layout": "constrained", "squeeze": False}
+    figure, panels = plt.subplots(2, _SHOWN, **how)
     for number, (above, below) in zip(best, panels.T):
         above.imshow(attacked.images[number])
         above.set_title(names[attacked.labels[number]], fontsize=9)

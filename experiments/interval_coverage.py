@@ -15,13 +15,14 @@ intervals, their median width, the levels taken, and how often the error bound h
 and which cells are significantly below 95 %. Writes JSON into the folder `--output`.
 """
 
+import itertools
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from absl import app, flags
-from common import define, files, holm, intervals, known_curves, startup
+from common import define, files, intervals, known_curves, startup
 from common.known_curves import Shape
 
 from jaxrob import ScoreCurve, metrics
@@ -57,14 +58,10 @@ _HELD_OUT_PIECES = {
 }
 
 
-def _staircase(x: np.ndarray) -> np.ndarray:
-    return 0.95 - 0.09 * np.floor(x / 0.21)
-
-
 _HELD_OUT: dict[str, Shape] = {
     name: known_curves.joined(points) for name, points in _HELD_OUT_PIECES.items()
 } | {
-    "staircase": _staircase,
+    "staircase": lambda x: 0.95 - 0.09 * np.floor(x / 0.21),
     "exponential decay": lambda x: 0.2 + 0.77 * np.exp(-1.9 * x),
     "late fall": lambda x: 0.97 - 0.7 * x**9,
     "square root": lambda x: 0.98 - 0.45 * np.sqrt(x),
@@ -82,18 +79,16 @@ def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     rows = []
     print(f"{'curve':22}{'flips':9}{'inputs':>7}  held  width  levels  bound held")
-    for flips in _HOW.value:
-        for title, shape in _CURVES[_WHICH.value].items():
-            for num_inputs in map(int, _NUM_INPUTS.value):
-                row = _cell(title, shape, flips, num_inputs)
-                rows.append(row)
-                print(
-                    f"{title:22}{flips:9}{num_inputs:7}{row['held']:6.1%}"
-                    f"{row['width']:7.2%}{row['levels']:8.1f}{row['bound_held']:12.1%}",
-                    flush=True,
-                )
+    curves, sizes = _CURVES[_WHICH.value].items(), map(int, _NUM_INPUTS.value)
+    for flips, curve, number in itertools.product(_HOW.value, curves, sizes):
+        rows.append(row := _cell(*curve, flips, number))
+        print(
+            f"{curve[0]:22}{flips:9}{number:7}{row['held']:6.1%}"
+            f"{row['width']:7.2%}{row['levels']:8.1f}{row['bound_held']:12.1%}",
+            flush=True,
+        )
     name = "{curve}, {flips}, {num_inputs}"
-    found = holm.named(rows, "times_held", _DRAWS.value, name)
+    found = intervals.named(rows, "times_held", _DRAWS.value, name)
     held = [row["held"] for row in rows]
     print(
         f"{len(rows)} cells: held {np.mean(held):.1%} on average, {min(held):.1%} at "
@@ -105,24 +100,15 @@ def main(argv: Sequence[str]) -> None:
 def _cell(title: str, shape: Shape, flips: str, num_inputs: int) -> dict[str, Any]:
     truth = known_curves.robustness(shape)
     # A stream for each cell, independent of the other cells.
-    rng = np.random.default_rng(
-        [_SEED.value, num_inputs, zlib.crc32(f"{title} {flips}".encode())]
-    )
-    found = np.array(
-        [_draw(shape, flips, num_inputs, truth, rng) for _ in range(_DRAWS.value)]
-    )
-    held, width, levels, bound_held = found.T
-    return {
-        "curve": title,
-        "flips": flips,
-        "num_inputs": num_inputs,
-        "robustness": truth,
-        "times_held": int(held.sum()),
-        "held": held.mean(),
-        "width": np.median(width),
-        "levels": levels.mean(),
-        "bound_held": bound_held.mean(),
-    }
+    cell = zlib.crc32(f"{title} {flips}".encode())
+    rng = np.random.default_rng([_SEED.value, num_inputs, cell])
+    given = shape, flips, num_inputs, truth, rng
+    found = [_draw(*given) for _ in range(_DRAWS.value)]
+    held, width, levels, bound_held = np.array(found).T
+    row = {"curve": title, "flips": flips, "num_inputs": num_inputs}
+    row |= {"robustness": truth, "times_held": int(held.sum()), "held": held.mean()}
+    row |= {"width": np.median(width), "levels": levels.mean()}
+    return row | {"bound_held": bound_held.mean()}
 
 
 def _draw(
@@ -150,28 +136,22 @@ def _test_set(
     shape: Shape, flips: str, num_inputs: int, rng: np.random.Generator
 ) -> tuple[Shape, Callable[[History], metrics.ConfidenceInterval]]:
     """Returns a test set's values by level, and its interval from some levels."""
+    threshold = known_curves.THRESHOLD
+
+    def of_counts(found: History) -> metrics.ConfidenceInterval:
+        right = np.rint(found.values * num_inputs).astype(int)
+        return intervals.of_robustness(found.levels, right, num_inputs, threshold)
+
     if flips != _SCORES:
-        values = known_curves.test_set(shape, flips, num_inputs, rng)
-        return values, lambda found: intervals.of_robustness(
-            found.levels,
-            np.rint(found.values * num_inputs).astype(int),
-            num_inputs,
-            known_curves.THRESHOLD,
-        )
+        return known_curves.test_set(shape, flips, num_inputs, rng), of_counts
     scores = known_curves.scores(shape, num_inputs, rng)
-    return (
-        lambda levels: scores(levels).mean(axis=1),
-        lambda found: _interval_of_scores(found.levels, scores(found.levels)),
-    )
 
+    def of_scores(found: History) -> metrics.ConfidenceInterval:
+        curve = ScoreCurve(found.levels, scores(found.levels), "score")
+        given = found.levels, curve.counts, curve.measure, threshold
+        return metrics.confidence_interval(*given, bounds=(0.0, 1.0))
 
-def _interval_of_scores(
-    levels: np.ndarray, scores: np.ndarray
-) -> metrics.ConfidenceInterval:
-    curve = ScoreCurve(levels, scores, "score")
-    return metrics.confidence_interval(
-        levels, curve.counts, curve.measure, known_curves.THRESHOLD, bounds=(0.0, 1.0)
-    )
+    return lambda levels: scores(levels).mean(axis=1), of_scores
 
 
 if __name__ == "__main__":

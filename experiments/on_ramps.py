@@ -63,7 +63,6 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _compared(ramp: Ramp, dataset: jaxrob.Dataset) -> dict[str, Any]:
-    """Compares the answers to every altered image."""
     key = jax.random.key(_SEED.value)
     found = {"answers": 0, "other class": 0, "near-ties": 0, "confidence": 0.0}
     ours = theirs = 0.0
@@ -74,9 +73,8 @@ def _compared(ramp: Ramp, dataset: jaxrob.Dataset) -> dict[str, Any]:
         curve = jaxrob.evaluate(ramp.classifier, dataset, alteration, levels, key=key)
         ours += time.perf_counter() - start
         for row, level in enumerate(levels):
-            altered = np.asarray(
-                _altered(dataset.images, level, key, alteration=alteration)
-            )
+            given = dataset.images, level, key
+            altered = np.asarray(_altered(*given, alteration=alteration))
             start = time.perf_counter()
             parts = range(0, len(altered), _BLOCK)
             logits = [ramp.own(altered[first : first + _BLOCK]) for first in parts]
@@ -87,12 +85,10 @@ def _compared(ramp: Ramp, dataset: jaxrob.Dataset) -> dict[str, Any]:
             confidence = special.softmax(logits, 1).max(1) - curve.confidence[row]
             found["answers"] += len(other)
             found["other class"] += int(other.sum())
-            found["near-ties"] += int(
-                (other & (best[:, -1] - best[:, -2] < _TIE)).sum()
-            )
-            found["confidence"] = max(
-                found["confidence"], float(np.abs(confidence).max())
-            )
+            near = other & (best[:, -1] - best[:, -2] < _TIE)
+            found["near-ties"] += int(near.sum())
+            most = float(np.abs(confidence).max())
+            found["confidence"] = max(found["confidence"], most)
             classes |= set(logits.argmax(1).tolist())
     found |= {"classes answered": len(classes)}
     return found | {"seconds": round(ours, 1), "seconds of its own": round(theirs, 1)}
@@ -102,13 +98,11 @@ def _compared(ramp: Ramp, dataset: jaxrob.Dataset) -> dict[str, Any]:
 def _altered(
     images: jax.Array, level: float, key: jax.Array, *, alteration: jaxrob.Alteration
 ) -> jax.Array:
-    """Alters all images to one level. Each has its own key, by its index."""
     pixels = images.astype(jnp.float32) / 255
     if not alteration.stochastic:
         return jax.vmap(lambda image: alteration(image, level))(pixels)
-    keys = jax.vmap(lambda index: jax.random.fold_in(key, index))(
-        jnp.arange(len(images), dtype=jnp.uint32)
-    )
+    indices = jnp.arange(len(images), dtype=jnp.uint32)
+    keys = jax.vmap(lambda index: jax.random.fold_in(key, index))(indices)
     return jax.vmap(lambda image, key: alteration(image, level, key))(pixels, keys)
 
 
@@ -118,25 +112,18 @@ def _of_transformers(images: np.ndarray) -> Ramp:
 
     torch.manual_seed(_SEED.value)
     config = transformers.ViTConfig(
-        image_size=_SIZE,
-        patch_size=8,
-        hidden_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=3,
-        intermediate_size=96,
-        num_labels=_CLASSES,
+        image_size=_SIZE, patch_size=8, hidden_size=48, num_hidden_layers=2,
+        num_attention_heads=3, intermediate_size=96, num_labels=_CLASSES,
         initializer_range=0.3,
-    )
+    )  # fmt: skip
     model = transformers.ViTForImageClassification(config).eval()
     size = {"height": _SIZE, "width": _SIZE}
-    processor = transformers.ViTImageProcessor(
-        size=size, image_mean=_MEAN, image_std=_STD
-    )
+    settings = {"size": size, "image_mean": _MEAN, "image_std": _STD}
+    processor = transformers.ViTImageProcessor(**settings)
 
     def own(images: np.ndarray) -> np.ndarray:
-        given = processor(
-            images=_channels_first(images), do_rescale=False, return_tensors="pt"
-        )
+        how = {"do_rescale": False, "return_tensors": "pt"}
+        given = processor(images=_channels_first(images), **how)
         with torch.inference_mode():
             return model(**given).logits.numpy()
 

@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from common import define, machine, startup
+from common import define, startup, timing
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
@@ -46,6 +46,7 @@ _REPEATS = define.repeats()
 _FOLDER = flags.DEFINE_string("folder", None, "Where the files go; by default $TMPDIR.")
 _SEED = define.seed()
 
+_BRIGHTNESS = alterations.brightness(-0.5, 0.5)
 _SMALL, _LARGE = (500, 375), (4000, 3000)
 # The folder's pictures, and what each is resized to and cropped to.
 _CASES = (
@@ -71,7 +72,17 @@ def main(argv: Sequence[str]) -> None:
                 f"{size_in_bytes / number / 1000:,.0f} kB each",
                 flush=True,
             )
-        _evaluate_all(folder / "small")  # First, since it looks at the memory.
+        # First, since it looks at the memory.
+        dataset, start = (
+            _dataset(folder / "small", 256, 224, False),
+            time.perf_counter(),
+        )
+        with timing.anonymous_peak() as peak:
+            jaxrob.evaluate(_linear(224), dataset, _BRIGHTNESS, [0.0, 0.4])
+        print(
+            f"{len(dataset):,} pictures in {time.perf_counter() - start:.1f} s, peak "
+            f"of anonymous memory {peak[0] / 2**20:,.0f} MB"
+        )
         for kind, resize, crop in _CASES:
             _compare(folder / kind, resize, crop)
 
@@ -82,17 +93,16 @@ def _compare(folder: pathlib.Path, resize: int, crop: int) -> None:
     paths = paths[:: -(-len(paths) // _NUM_COMPARED.value)]
     prepare = functools.partial(_prepared, resize=resize, crop=crop)
     ways: dict[str, Callable[[], object]] = {
-        "Pillow decodes": lambda: _in_pool(_decoded, paths),
+        "Pillow decodes": lambda: _in_pool(lambda path: np.asarray(_read(path)), paths),
         "Pillow decodes, resizes, crops": lambda: _in_pool(prepare, paths),
     }
     for name, scaling in (("full scale", False), ("DCT scaling", True)):
         dataset = _dataset(folder, resize, crop, scaling)
         dataset = dataset[:: -(-len(dataset) // _NUM_COMPARED.value)]
         ways[f"evaluate, {name}"] = functools.partial(
-            jaxrob.evaluate, _linear(crop), dataset, _brightness(), [0.0]
+            jaxrob.evaluate, _linear(crop), dataset, _BRIGHTNESS, [0.0]
         )
-    seconds = {way: [] for way in ways}
-    processor = {way: [] for way in ways}
+    seconds, processor = ({way: [] for way in ways} for _ in range(2))
     for _ in range(_REPEATS.value + 1):
         for way, run in ways.items():
             start, used = time.perf_counter(), time.process_time()
@@ -102,10 +112,10 @@ def _compare(folder: pathlib.Path, resize: int, crop: int) -> None:
     # The first round compiles.
     print(f"{folder.name}, resize={resize}, crop={crop}:")
     base = seconds["Pillow decodes"][1:]
+    same_work = seconds["Pillow decodes, resizes, crops"][1:]
     for way, found in seconds.items():
         rate = len(paths) / statistics.median(found[1:])
         ratio = statistics.median(a / b for a, b in zip(base, found[1:]))
-        same_work = seconds["Pillow decodes, resizes, crops"][1:]
         other = statistics.median(a / b for a, b in zip(same_work, found[1:]))
         each = 1000 * statistics.median(processor[way][1:]) / len(paths)
         print(
@@ -113,18 +123,6 @@ def _compare(folder: pathlib.Path, resize: int, crop: int) -> None:
             f"{other:.2f} of the same work; processor time {each:.2f} ms a picture",
             flush=True,
         )
-
-
-def _evaluate_all(folder: pathlib.Path) -> None:
-    """Evaluates a whole folder, and prints speed and memory."""
-    dataset = _dataset(folder, 256, 224, False)
-    start = time.perf_counter()
-    with machine.anonymous_peak() as peak:
-        jaxrob.evaluate(_linear(224), dataset, _brightness(), [0.0, 0.4])
-    print(
-        f"{len(dataset):,} pictures in {time.perf_counter() - start:.1f} s, peak of "
-        f"anonymous memory {peak[0] / 2**20:,.0f} MB"
-    )
 
 
 def _dataset(
@@ -146,24 +144,19 @@ def _apply(weights: jax.Array, images: jax.Array) -> jax.Array:
     return (images - jnp.float32(0.5)).reshape(len(images), -1) @ weights
 
 
-def _brightness() -> jaxrob.Alteration:
-    return alterations.brightness(-0.5, 0.5)
-
-
 def _in_pool(work: Callable[[pathlib.Path], object], paths: list[pathlib.Path]) -> None:
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for _ in pool.map(work, paths):
             pass
 
 
-def _decoded(path: pathlib.Path) -> np.ndarray:
+def _read(path: pathlib.Path) -> Image.Image:
     with Image.open(path) as image:
-        return np.asarray(image.convert("RGB"))
+        return image.convert("RGB")
 
 
 def _prepared(path: pathlib.Path, resize: int, crop: int) -> np.ndarray:
-    with Image.open(path) as image:
-        whole = image.convert("RGB")
+    whole = _read(path)
     shorter = min(whole.size)
     size = resize * whole.size[0] // shorter, resize * whole.size[1] // shorter
     whole = whole.resize(size, Image.Resampling.BICUBIC)

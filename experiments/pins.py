@@ -16,7 +16,7 @@ import jax
 import matplotlib
 from absl import app, flags
 from common import startup
-from pinned import files, running
+from pinned import kept
 from pinned.differences import Intended, compared, report
 
 _KEEP = flags.DEFINE_string("keep", None, "File to be written.")
@@ -34,24 +34,22 @@ def main(argv: Sequence[str]) -> int | None:
     startup.start(argv)
     if (_KEEP.value is None) == (_COMPARE.value is None):
         raise app.UsageError("give either --keep or --compare")
-    cases = running.cases(_ONLY.value)
+    cases = kept.cases(_ONLY.value)
     if not cases:
         raise app.UsageError(f"--only: no case fits {_ONLY.value!r}")
     matplotlib.use("Agg")
     # Most of the time is compilation, and less fusion makes rounding more stable.
     jax.config.update("jax_disable_most_optimizations", True)
-    before = {} if _COMPARE.value is None else files.read(_COMPARE.value)
+    before = {} if _COMPARE.value is None else kept.read(_COMPARE.value)
     now, start = {}, time.perf_counter()
     for name, case in cases.items():
         begun = time.perf_counter()
-        now[name] = running.result(case)
+        now[name] = kept.result(case)
         print(f"{name}: {time.perf_counter() - begun:.1f} s", flush=True)
     print(f"{len(now)} cases in {time.perf_counter() - start:.0f} s")
-    failed = [name for name, one in now.items() if running.RAISED in one]
+    failed = [name for name, one in now.items() if kept.RAISED in one]
     if _KEEP.value is not None:
-        files.write(
-            _KEEP.value, {name: now[name] for name in now if name not in failed}
-        )
+        kept.write(_KEEP.value, {name: now[name] for name in now if name not in failed})
         print(f"not kept, since they fail: {', '.join(failed)}" if failed else "kept")
         return 1 if failed else None
     asked = {

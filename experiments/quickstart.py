@@ -13,7 +13,12 @@ continuous integration:
         --regressions=results/last_week
 """
 
+import datetime
+import hashlib
 import json
+import platform
+import shlex
+import sys
 import time
 from collections.abc import Sequence
 
@@ -68,6 +73,7 @@ def main(argv: Sequence[str]) -> None:
     earlier = gate.earlier(_REGRESSIONS, chosen)
     train_key, assess_key = jax.random.split(jax.random.key(_SEED.value))
     train_set, test_set = _data_sets()
+    run = _run(train_set)
     print(
         f"{_NETWORK.value} on {train_set.name}: {len(train_set)} images to train on, "
         f"{len(test_set)} to test with, on {jax.devices()[0].device_kind}"
@@ -106,6 +112,7 @@ def main(argv: Sequence[str]) -> None:
         ),
         requirements=tuple(_requirements()),
         regressions=tuple(regressions),
+        runs=(run,),
     )
     reporting.write_results(output, results)
     # From the folder alone, as `jaxrob report` does.
@@ -130,6 +137,22 @@ def _data_sets() -> tuple[jaxrob.Dataset, jaxrob.Dataset]:
     else:
         train_set = data.load(_DATASET.value, "train", _DATA_DIR.value)
     return train_set, datasets.evenly_picked(test_set, _NUM_IMAGES.value)
+
+
+def _run(train_set: jaxrob.Dataset) -> reporting.Run:
+    """How the report is made again: the command with its seed, and what it trained on.
+
+    The digest is of the pixels, then the labels.
+    """
+    seed = [f"--seed={_SEED.value}"] * (not _SEED.present)
+    digest = hashlib.sha256(np.asarray(train_set.images).tobytes())
+    digest.update(np.asarray(train_set.labels).tobytes())
+    return reporting.Run(
+        shlex.join(["python", *sys.argv, *seed]),
+        datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        platform.platform(),
+        files=(reporting.File("trained on", train_set.name, digest.hexdigest()),),
+    )
 
 
 if __name__ == "__main__":

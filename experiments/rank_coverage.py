@@ -12,13 +12,14 @@ covered, the mean width of the intervals, and which cells are significantly belo
 Writes JSON into the folder `--output`.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from absl import app, flags
 from checks import of_comparisons
-from common import define, files, holm, startup
+from common import define, files, intervals, startup
 from scipy import special
 
 from jaxrob import reporting
@@ -36,12 +37,8 @@ _MEANS = {
 _SHARED = (0.2, 0.9)
 _SLOPE = 0.3
 
-_NETWORKS = flags.DEFINE_multi_enum(
-    "networks",
-    list(_MEANS),
-    list(_MEANS),
-    "Which cases, one flag each; by default all.",
-)
+_HELP = "Which cases, one flag each; by default all."
+_NETWORKS = flags.DEFINE_multi_enum("networks", list(_MEANS), list(_MEANS), _HELP)
 _NUM_IMAGES = flags.DEFINE_list("num_images", ["100", "400"], "Images in a set.")
 _DRAWS = flags.DEFINE_integer("draws", 500, "Sets of images of each case.", 1)
 _SEED = define.seed()
@@ -52,18 +49,13 @@ def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     rows = []
     print(f"{'networks':16}{'shared':>7}{'images':>8}  covered  width")
-    for title in _NETWORKS.value:
-        for shared in _SHARED:
-            for number in map(int, _NUM_IMAGES.value):
-                rows.append(_cell(title, shared, number))
-                row = rows[-1]
-                print(
-                    f"{title:16}{shared:7.1f}{number:8}{row['covered']:9.1%}"
-                    f"{row['width']:7.2f}",
-                    flush=True,
-                )
+    sizes = map(int, _NUM_IMAGES.value)
+    for title, shared, number in itertools.product(_NETWORKS.value, _SHARED, sizes):
+        rows.append(row := _cell(title, shared, number))
+        covered = f"{row['covered']:9.1%}{row['width']:7.2f}"
+        print(f"{title:16}{shared:7.1f}{number:8}{covered}", flush=True)
     name = "{networks}, {shared}, {num_images}"
-    found = holm.named(rows, "times_covered", _DRAWS.value, name)
+    found = intervals.named(rows, "times_covered", _DRAWS.value, name)
     print(
         f"{len(rows)} cells: covered {min(row['covered'] for row in rows):.1%} at "
         f"least; significantly below 95 %: {found}"
@@ -75,27 +67,19 @@ def _cell(title: str, shared: float, num_images: int) -> dict[str, Any]:
     # A stream for each cell, independent of the other cells.
     place = list(_MEANS).index(title)
     rng = np.random.default_rng([_SEED.value, num_images, place, round(10 * shared)])
-    low, high = _true_ranks(np.array(_MEANS[title]))
+    # The lowest and highest rank that each could have; they differ for ties. All curves
+    # fall alike, so the means have the order of the middle level.
+    means = np.array(_MEANS[title])
+    low = 1 + (means > means[:, None]).sum(axis=1)
+    high = len(means) - (means < means[:, None]).sum(axis=1)
     covered, widths = 0, []
     for _ in range(_DRAWS.value):
         least, most = _intervals(_MEANS[title], shared, num_images, rng)
         covered += bool((least <= low).all() and (high <= most).all())
         widths.append(np.mean(most - least + 1))
-    return {
-        "networks": title,
-        "shared": shared,
-        "num_images": num_images,
-        "times_covered": covered,
-        "covered": covered / _DRAWS.value,
-        "width": float(np.mean(widths)),
-    }
-
-
-def _true_ranks(means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The lowest and highest rank that each could have; they differ for ties."""
-    # All curves fall alike, so the means have the order of the middle level.
-    higher = (means > means[:, None]).sum(axis=1)
-    return 1 + higher, len(means) - (means < means[:, None]).sum(axis=1)
+    row = {"networks": title, "shared": shared, "num_images": num_images}
+    row |= {"times_covered": covered, "covered": covered / _DRAWS.value}
+    return row | {"width": float(np.mean(widths))}
 
 
 def _intervals(

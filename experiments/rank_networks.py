@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import jax
 from absl import app, flags
-from common import classifiers, datasets, define, files, startup
+from common import classifiers, datasets, define, files, ranges, startup
 
 import jaxrob
 from jaxrob import alterations, bayes, data, reporting, retraining, training
@@ -35,21 +35,23 @@ _LEVELS = define.levels(11)
 _THRESHOLD = define.threshold()
 _OUTPUT = define.output("results/rank_networks")
 
+_ALTERATIONS = (
+    alterations.gaussian_blur(0.0, 3.0),
+    alterations.gaussian_noise(0.0, 0.1),
+    alterations.rotation(-60.0, 60.0, fill="edge"),
+)
+
 
 def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     output = files.output_folder(_OUTPUT.value)
-    train, test = (_load(part) for part in ("train", "test"))
+    train, test = (
+        datasets.evenly_picked(data.load(_DATASET.value, part, _DATA_DIR.value), most)
+        for part, most in (("train", _NUM_TRAIN.value), ("test", _NUM_IMAGES.value))
+    )
     found = {}
     for name, classifier in _networks(train).items():
-        found[name] = jaxrob.assess(
-            classifier,
-            test,
-            _alterations(),
-            _THRESHOLD.value,
-            strategy=jaxrob.strategies.Uniform(_LEVELS.value),
-            key=jax.random.key(2),
-        )
+        found[name] = _assessed(classifier, test, 2)
         results = reporting.Results(name, test.class_names, tuple(found[name]))
         folder = output / name.lower().replace(" ", "_")
         reporting.write_results(folder, results)
@@ -59,18 +61,12 @@ def main(argv: Sequence[str]) -> None:
     print(f"wrote {output}/")
 
 
-def _load(part: str) -> jaxrob.Dataset:
-    number = _NUM_TRAIN.value if part == "train" else _NUM_IMAGES.value
-    whole = data.load(_DATASET.value, part, _DATA_DIR.value)
-    return datasets.evenly_picked(whole, number)
-
-
-def _alterations() -> tuple[jaxrob.Alteration, ...]:
-    return (
-        alterations.gaussian_blur(0.0, 3.0),
-        alterations.gaussian_noise(0.0, 0.1),
-        alterations.rotation(-60.0, 60.0, fill="edge"),
-    )
+def _assessed(
+    classifier: jaxrob.Classifier, dataset: jaxrob.Dataset, seed: int
+) -> tuple[jaxrob.Assessment, ...]:
+    key, threshold = jax.random.key(seed), _THRESHOLD.value
+    given = classifier, dataset, _ALTERATIONS, threshold, _LEVELS.value
+    return ranges.assessed(*given, key)
 
 
 def _networks(train: jaxrob.Dataset) -> dict[str, jaxrob.Classifier]:
@@ -83,14 +79,7 @@ def _networks(train: jaxrob.Dataset) -> dict[str, jaxrob.Classifier]:
         plain[f"plain {seed + 1}"] = training.fit(module, train, key=key, **settings)
         print(f"trained plain {seed + 1}", flush=True)
     first = plain["plain 1"]
-    weak = jaxrob.assess(
-        first,
-        datasets.evenly_picked(train, 500),
-        _alterations(),
-        _THRESHOLD.value,
-        strategy=jaxrob.strategies.Uniform(_LEVELS.value),
-        key=jax.random.key(3),
-    )
+    weak = _assessed(first, datasets.evenly_picked(train, 500), 3)
     limited = {"robustness": [one.robustness for one in weak]}
     retrained = {
         "DA": retraining.data_augmentation,
@@ -104,17 +93,14 @@ def _networks(train: jaxrob.Dataset) -> dict[str, jaxrob.Classifier]:
     found = dict(plain)
     for name, retrain in retrained.items():
         start = time.perf_counter()
-        found[name] = retrain(
-            module, train, _alterations(), key=jax.random.key(4), **settings
-        )
+        given = module, train, _ALTERATIONS
+        found[name] = retrain(*given, key=jax.random.key(4), **settings)
         print(f"trained {name} in {time.perf_counter() - start:.0f} s", flush=True)
     epochs = max(1, round(_IMAGES_SEEN.value / len(train)))
     found["BNN"] = bayes.fit(module, train, key=jax.random.key(5), epochs=epochs)
     print("trained BNN", flush=True)
-    found["ensemble"] = bayes.ensemble(
-        module, [one.variables for one in plain.values()]
-    )
-    return found
+    members = [one.variables for one in plain.values()]
+    return found | {"ensemble": bayes.ensemble(module, members)}
 
 
 if __name__ == "__main__":

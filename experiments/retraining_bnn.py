@@ -55,7 +55,6 @@ def main(argv: Sequence[str]) -> None:
 def _one_seed(
     seed: int, train_set: jaxrob.Dataset, test_set: jaxrob.Dataset
 ) -> dict[str, Any]:
-    """Measures one seed before and after retraining."""
     key, copy_key, fit_key = jax.random.split(jax.random.key(seed), 3)
     augmented = _with_copies(train_set, copy_key)
     if seed == 0:
@@ -64,9 +63,8 @@ def _one_seed(
     for when, images in (("before", train_set), ("after", augmented)):
         # As many images seen, for sets of any size.
         epochs = max(1, round(_EPOCHS.value * len(train_set) / len(images)))
-        classifier = measuring.fit(
-            images, fit_key, _SAMPLES.value, epochs, _PROGRESS.value
-        )
+        how = _SAMPLES.value, epochs, _PROGRESS.value
+        classifier = measuring.fit(images, fit_key, *how)
         found[when] = _measure(classifier, test_set, key, f"seed{seed}-{when}")
     return found
 
@@ -77,14 +75,12 @@ def _with_copies(dataset: jaxrob.Dataset, key: jax.Array) -> jaxrob.Dataset:
     originals = datasets.unit_range(np.asarray(dataset.images))
     images, labels = [originals], [dataset.labels]
     for number, one in enumerate(alterations.presets.bnn_2024()):
-        order_key, level_key, noise_key = jax.random.split(
-            jax.random.fold_in(key, number), 3
-        )
+        keys = jax.random.split(jax.random.fold_in(key, number), 3)
+        order_key, level_key, noise_key = keys
         half = jax.random.permutation(order_key, len(dataset))[: len(dataset) // 2]
         rows = np.repeat(np.asarray(half), retraining.copies(one))
-        levels = jax.random.uniform(
-            level_key, (len(rows),), minval=one.lower, maxval=one.upper
-        )
+        ends = {"minval": one.lower, "maxval": one.upper}
+        levels = jax.random.uniform(level_key, (len(rows),), **ends)
         keys = jax.random.split(noise_key, len(rows))
         alter = jax.jit(jax.vmap(one))
         for first in range(0, len(rows), 5000):
@@ -102,21 +98,14 @@ def _measure(
 ) -> dict[str, Any]:
     """Returns robustness `[alterations, measures]`, and the clean measures."""
     some = alterations.presets.bnn_2024()
-    journal = f"{_DATASET.value}-{name}"
-    curves = measuring.evaluate(
-        classifier, test_set, some, _LEVELS.value, key, journal, _PROGRESS.value
-    )
+    how = _LEVELS.value, key, f"{_DATASET.value}-{name}", _PROGRESS.value
+    curves = measuring.evaluate(classifier, test_set, some, *how)
     curves = [curve.with_unknown(_ALPHA.value) for curve in curves]
     robustness = [measuring.robustness(curves, some, name) for name in _MEASURES]
-    return {
-        "robustness": np.transpose(robustness).tolist(),
-        "unaltered": [
-            measuring.at_identity(
-                curves[0], metrics.measures[name](curves[0].confusion), some[0]
-            )
-            for name in _MEASURES
-        ],
-    }
+    first = curves[0]
+    values = [metrics.measures[name](first.confusion) for name in _MEASURES]
+    unaltered = [measuring.at_identity(first, one, some[0]) for one in values]
+    return {"robustness": np.transpose(robustness), "unaltered": unaltered}
 
 
 def _print_tables(seeds: Sequence[dict[str, Any]]) -> None:
@@ -132,10 +121,8 @@ def _print_tables(seeds: Sequence[dict[str, Any]]) -> None:
         print(_line("mean", before[..., number].mean(1), after[..., number].mean(1)))
     for when in ("before", "after"):
         found = np.mean([seed[when]["unaltered"] for seed in seeds], axis=0)
-        print(
-            f"unaltered, {when}: "
-            + ", ".join(f"{m} {v:.2%}" for m, v in zip(_MEASURES, found))
-        )
+        words = (f"{m} {v:.2%}" for m, v in zip(_MEASURES, found))
+        print(f"unaltered, {when}: {', '.join(words)}")
 
 
 def _line(name: str, before: np.ndarray, after: np.ndarray) -> str:

@@ -86,8 +86,8 @@ _DRAW = flags.DEFINE_enum(
 )
 _NUM_IMAGES = define.num_images(2000, "Test images at most, evenly picked.")
 _LEVELS = define.levels(41)
-_THRESHOLD = define.threshold_or_usual(
-    "Lowest accepted accuracy; by default 0.8, 0.5 on CIFAR-10."
+_THRESHOLD = define.threshold(
+    None, "Lowest accepted accuracy; by default 0.8, 0.5 on CIFAR-10."
 )
 _ATTACKED = flags.DEFINE_integer(
     "attacked", 50, "Test images attacked for the adversariability; 0: left out.", 0
@@ -130,13 +130,11 @@ def main(argv: Sequence[str]) -> None:
     files.write_json(output / "tables.json", document)
     number = findings.write_figures(output, seeds, _alterations(), _threshold())
     print(f"wrote {output / 'tables.json'} and {number} figures")
-    gate.require(
-        _requirements(),
-        {
-            column: {name: mean(seeds, name, "robustness")[i] for name in NETWORKS}
-            for i, column in enumerate(_names())
-        },
-    )
+    found = {
+        column: {name: mean(seeds, name, "robustness")[i] for name in NETWORKS}
+        for i, column in enumerate(_names())
+    }
+    gate.require(_requirements(), found)
 
 
 def _load() -> _Sets:
@@ -152,28 +150,23 @@ def _load() -> _Sets:
 
 
 def _one_seed(seed: int, sets: _Sets) -> Seed:
-    """Measures the original network and each retrained one."""
     some = _alterations()
     folder = pathlib.Path(_OUTPUT.value) / "networks" / _settings() / f"seed{seed}"
     key, train_key, validation_key = jax.random.split(jax.random.key(seed), 3)
     num_classes = len(datasets.class_names(sets.train))
     module = classifiers.module(_NETWORK.value, num_classes)
-    original = _timed(
-        folder / "original",
-        functools.partial(training.fit, module, sets.train, key=train_key),
-    )
-    measured = _measured(
-        folder / "weak.json",
-        lambda: _robustness(
-            original[0], sets.validation, validation_key, f"seed{seed}-weak"
-        ),
-        num_images=len(sets.validation),
-    )["robustness"]
+    train = functools.partial(training.fit, module, sets.train, key=train_key)
+    original = _timed(folder / "original", train)
+    weak_of = original[0], sets.validation, validation_key, f"seed{seed}-weak"
+
+    def measure_weak() -> dict[str, Any]:
+        return {"robustness": [one.robustness for one in _assess(*weak_of)]}
+
+    path = folder / "weak.json"
+    measured = _measured(path, measure_weak, len(sets.validation))["robustness"]
     weak = [a for a, value in zip(some, measured) if value < 1]
-    print(
-        f"seed {seed}: weak at "
-        + ", ".join(name for name, value in zip(_names(), measured) if value < 1)
-    )
+    names = (name for name, value in zip(_names(), measured) if value < 1)
+    print(f"seed {seed}: weak at {', '.join(names)}")
     sizes = retraining.input_sizes(len(sets.train), some, weak)
     sizes["WL"] = sizes["DA"]
     methods = _methods(original[0], measured)
@@ -182,23 +175,14 @@ def _one_seed(seed: int, sets: _Sets) -> Seed:
         if name == "original":
             classifier, seconds = original
         else:
-            train = functools.partial(
-                methods[name], module, sets.train, some, key=train_key
-            )
+            given = module, sets.train, some
+            train = functools.partial(methods[name], *given, key=train_key)
             classifier, seconds = _timed(folder / name, train)
-        answers = _measured(
-            folder / f"{name}.json",
-            functools.partial(
-                _answers_of, classifier, sets.test, key, f"seed{seed}-{name}"
-            ),
-            num_images=len(sets.test),
-        )
-        found[name] = Found(
-            input_size=sizes[name],
-            seconds=seconds,
-            copies=_copies(name, weak),
-            **answers,
-        )
+        given = classifier, sets.test, key, f"seed{seed}-{name}"
+        measure = functools.partial(_answers_of, *given)
+        answers = _measured(folder / f"{name}.json", measure, len(sets.test))
+        about = {"input_size": sizes[name], "seconds": seconds}
+        found[name] = Found(**about, copies=_copies(name, weak), **answers)
         print(
             f"  {name:8} {found[name]['accuracy']:.2%} right, robustness "
             f"{np.mean(found[name]['robustness']):.2%}, trained in {seconds:.0f} s"
@@ -227,7 +211,6 @@ def _methods(
 def _timed(
     folder: pathlib.Path, train: Callable[..., jaxrob.Classifier]
 ) -> tuple[jaxrob.Classifier, float]:
-    """Trains a network, or reads its checkpoint; returns it with the seconds."""
     usual = _USUAL[_DATASET.value]
     schedule = {"images_seen": _IMAGES_SEEN.value or usual.images_seen}
     if _EPOCHS.value is not None:
@@ -258,40 +241,25 @@ def _measured(
         "threshold": _threshold(),
         "attacked": _ATTACKED.value,
         "alterations": [
-            f"{alteration.name} {alteration.lower:g} {alteration.upper:g}"
-            for alteration in _alterations()
+            f"{one.name} {one.lower:g} {one.upper:g}" for one in _alterations()
         ],
     }
     return files.kept(path, settings, measure)
 
 
-def _robustness(
-    classifier: jaxrob.Classifier, dataset: jaxrob.Dataset, key: jax.Array, name: str
-) -> dict[str, Any]:
-    assessments = _assess(classifier, dataset, key, name)
-    return {"robustness": [assessment.robustness for assessment in assessments]}
-
-
 def _assess(
     classifier: jaxrob.Classifier, dataset: jaxrob.Dataset, key: jax.Array, name: str
 ) -> Sequence[jaxrob.Assessment]:
-    return jaxrob.assess(
-        classifier,
-        dataset,
-        _alterations(),
-        _threshold(),
-        strategy=jaxrob.strategies.Uniform(_LEVELS.value),
-        key=key,
-        journal=journals.path(f"{_settings()}-{name}"),
-        mesh=hosts.mesh(),
-        progress=_PROGRESS.value,
+    journal = journals.path(f"{_settings()}-{name}")
+    how = _threshold(), _LEVELS.value, key, journal
+    return ranges.assessed(
+        classifier, dataset, _alterations(), *how, progress=_PROGRESS.value
     )
 
 
 def _answers_of(
     classifier: jaxrob.Classifier, test_set: jaxrob.Dataset, key: jax.Array, name: str
 ) -> dict[str, Any]:
-    """Measures a network's accuracy, robustness, curves and adversariability."""
     assessments = _assess(classifier, test_set, key, name)
     found = {
         "accuracy": classifiers.clean_accuracy(classifier, test_set),
@@ -304,12 +272,9 @@ def _answers_of(
     }
     if _ATTACKED.value:
         attacked = datasets.evenly_picked(test_set, _ATTACKED.value)
-        score = adversarial.adversariability(
-            classifier,
-            attacked.images,
-            attacked.labels,
-            attack=functools.partial(adversarial.lbfgs, mesh=hosts.mesh()),
-        )
+        given = classifier, attacked.images, attacked.labels
+        attack = functools.partial(adversarial.lbfgs, mesh=hosts.mesh())
+        score = adversarial.adversariability(*given, attack=attack)
         found["adversariability"] = float(score.value)
     return found
 
@@ -339,7 +304,6 @@ def _threshold() -> float:
 
 
 def _settings() -> str:
-    """Returns the folder of networks trained with the same settings."""
     seen = _IMAGES_SEEN.value or _USUAL[_DATASET.value].images_seen
     schedule = f"{seen}-images" if _EPOCHS.value is None else f"{_EPOCHS.value}-epochs"
     chosen = "-".join(_names()) if len(_names()) < len(_SHORT) else "all"

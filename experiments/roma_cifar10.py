@@ -46,7 +46,7 @@ from common import (
 )
 from matplotlib.figure import Figure
 from roma_2022 import figures, findings, hic, results
-from roma_2022.results import CATEGORIES, Timed, by_category, category, without_nan
+from roma_2022.results import CATEGORIES, Timed, by_category, category
 
 import jaxrob
 from jaxrob import data, roma
@@ -95,13 +95,6 @@ _PROGRESS = define.progress()
 _requirements = gate.define_require("plr", "plr.low")
 
 
-class _Query(NamedTuple):
-    """The network assessed, and the radius around its inputs."""
-
-    epoch: int
-    epsilon: float
-
-
 # Maps an epoch, an epsilon and an estimator to its result.
 _Assess = Callable[[int, float, str], Timed]
 
@@ -130,10 +123,10 @@ def main(argv: Sequence[str]) -> None:
     assess = functools.cache(functools.partial(_assess, networks_at, test_set))
 
     print("\nexperiment 1, over epsilon (seconds include what is compiled)")
-    queries = [_Query(epochs, value) for value in epsilons]
+    queries = [(epochs, value) for value in epsilons]
     over_epsilon, first = _over(assess, queries, "epsilon")
     print(f"\nexperiment 2, over training epochs, epsilon {epsilon:g}")
-    queries = [_Query(epoch, epsilon) for epoch in networks_at]
+    queries = [(epoch, epsilon) for epoch in networks_at]
     over_epochs, second = _over(assess, queries, "epoch")
     for row in second:
         # In float32, as in files of earlier runs, which compare byte for byte.
@@ -185,7 +178,6 @@ def _keys() -> jax.Array:
 
 
 def _checkpoints(epochs: int) -> dict[int, jaxrob.Classifier]:
-    """Returns the network at the assessed epochs, by epoch; trains it if necessary."""
     train_set = data.load(_DATASET.value, "train", _DATA_DIR.value)
     count = min(_CHECKPOINTS.value, epochs)
     return classifiers.at_epochs(
@@ -213,32 +205,24 @@ def _assess(
     is_new = journal is None or not journal.exists()
     start = time.perf_counter()
     result = roma.assess(
-        networks_at[epoch],
-        test_set.images[inputs],
-        test_set.labels[inputs],
-        epsilon=epsilon,
-        delta=_DELTA.value,
-        num_samples=_SAMPLES.value,
-        estimator=estimator,
-        budget=math.inf,
-        key=_keys()[1],
-        journal=journal,
-        mesh=hosts.mesh(),
-        progress=_PROGRESS.value,
-    )
+        networks_at[epoch], test_set.images[inputs], test_set.labels[inputs],
+        epsilon=epsilon, delta=_DELTA.value, num_samples=_SAMPLES.value,
+        estimator=estimator, budget=math.inf, key=_keys()[1], journal=journal,
+        mesh=hosts.mesh(), progress=_PROGRESS.value,
+    )  # fmt: skip
     seconds = time.perf_counter() - start if is_new else math.nan
     return Timed(result, seconds, inputs)
 
 
 def _over(
-    assess: _Assess, queries: Sequence[_Query], varied: str
+    assess: _Assess, queries: Sequence[tuple[int, float]], varied: str
 ) -> tuple[list[findings.Case], list[dict[str, Any]]]:
-    """Returns results of queries and prints a row for each query and estimator."""
     print(results.line(varied, "estimator", *results.HEAD))
     cases, rows = [], []
     for query in queries:
         found = {name: assess(*query, name) for name in _ESTIMATORS.value}
-        cases.append(findings.Case(getattr(query, varied), found))
+        level = query[varied == "epsilon"]
+        cases.append(findings.Case(level, found))
         for name, one in found.items():
             rows.append(results.row(*query, name, one, found.get("auto")))
             print(results.row_line(rows[-1], varied), flush=True)
@@ -248,16 +232,10 @@ def _over(
 def _by_category(
     found: Mapping[str, Timed], class_names: tuple[str, ...], epsilon: float, by: str
 ) -> dict[str, roma.Categorial]:
-    """Returns each estimator's table by category, and prints it."""
     compared = {}
     for name, (result, *_) in found.items():
-        compared[name] = roma.compare_categories(
-            result.plr,
-            result.hits,
-            result.num_samples,
-            category(result, by),
-            class_names,
-        )
+        counts = result.hits, result.num_samples, category(result, by)
+        compared[name] = roma.compare_categories(result.plr, *counts, class_names)
         print(f"\nexperiment 3, {CATEGORIES[by]}, epsilon {epsilon:g}, {name} [%]")
         results.print_categories(compared[name])
     return compared
@@ -269,7 +247,6 @@ def _answers(
     found: Mapping[str, Timed],
     class_names: tuple[str, ...],
 ) -> list[str]:
-    """Returns which of the paper's findings hold, a line each."""
     answers = ["which findings hold; 95 % intervals over the images, of this training"]
     if len(over_epsilon) > 1:
         answers += findings.over("1", "plr falls with epsilon", over_epsilon)
@@ -289,7 +266,6 @@ def _costs(
     over_epochs: Sequence[findings.Case],
     whole: jaxrob.Dataset,
 ) -> list[str]:
-    """Returns the cost of the queries, a line for each estimator."""
     some = whole.images[:250]
     one_pass = timing.forward_seconds(classifier, some) / len(some)
     # One query belongs to two experiments.
@@ -311,10 +287,8 @@ def _figures(
     drawn = {}
     if "roma" in found:
         result, key = found["roma"].result, _keys()[2]
-        query = hic.Query(
-            classifier, test_set.images, result, epsilon, _SAMPLES.value, key
-        )
-        drawn = hic.draw(query)
+        given = classifier, test_set.images, result, epsilon, _SAMPLES.value, key
+        drawn = hic.draw(hic.Query(*given))
     made = {
         "epsilon": figures.curves(first, "epsilon", "plr over epsilon"),
         "epochs": figures.curves(second, "epoch", f"plr over epochs, ε = {epsilon:g}"),
@@ -333,7 +307,7 @@ def _write(
     for name, (result, *_) in found.items():
         result.to_json(output / f"{_title()}-{name}.json")
     path = output / f"{_title()}.json"
-    files.write_json(path, without_nan(document))
+    files.write_json(path, files.without_nan(document))
     print(f"wrote {path}, and beside it " + ", ".join(f"{name}.png" for name in drawn))
 
 

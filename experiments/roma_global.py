@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
 from checks.of_intervals import counted
-from common import define, files, holm, hosts, linear_truth, startup
+from common import define, files, hosts, intervals, known_modes, startup
 from scipy import integrate, special, stats
 
 import jaxrob
@@ -77,22 +77,28 @@ def main(argv: Sequence[str]) -> None:
     )
     rows = []
     for problem in problems:
-        hits = _through_network(problem, [n for n in sizes if _fits_network(n)])
+        few = [number for number in sizes if number <= _NETWORK_INPUTS.value]
+        hits = _through_network(problem, few)
         for number in sizes:
-            through = "network" if _fits_network(number) else "formula"
+            through = "network" if number in hits else "formula"
             found = hits[number] if number in hits else _by_formula(problem, number)
-            row = {"through": through, **_row(problem, found)}
-            rows.append(row)
-            _print(row)
+            rows.append(row := {"through": through, **_row(problem, found)})
+            share = "-" if row["draws_share"] is None else f"{row['draws_share']:.0%}"
+            print(
+                f"{row['probability']:7g}{row['spread']:7g}{row['inputs']:8}  "
+                f"{row['through']:8}{row['times_covered'] / row['runs']:8.1%}"
+                f"{row['width']:9.5f}{row['hoeffding_width']:10.5f}{row['wider']:6}"
+                f"{share:>12}",
+                flush=True,
+            )
     name = "p {probability:g}, {inputs}"
-    found = holm.named(rows, "times_covered", _RUNS.value, name)
+    found = intervals.named(rows, "times_covered", _RUNS.value, name)
     print(f"significantly below 95 %: {found}")
     print(f"wider than Hoeffding's: {sum(r['wider'] for r in rows)} intervals")
     files.save(_OUTPUT.value, "roma_global.json", rows)
 
 
 def _checked() -> tuple[list[Problem], list[int]]:
-    """Returns the possible problems, and the numbers of inputs."""
     probabilities = define.probabilities(_PROBABILITIES.value)
     spreads = define.numbers("spreads", _SPREADS.value)
     sizes = define.numbers("num_inputs", _NUM_INPUTS.value, int)
@@ -115,11 +121,7 @@ def _checked() -> tuple[list[Problem], list[int]]:
     return problems, sizes
 
 
-def _fits_network(number: int) -> bool:
-    return number <= _NETWORK_INPUTS.value
-
-
-def _local_probability(position: np.ndarray, boundary: float) -> np.ndarray:
+def _local_probability(position: Any, boundary: float) -> Any:
     """Returns the probability at positions along the direction, for either class."""
     distance = np.abs(position - boundary) + special.logit(_DELTA) / _STEEPNESS
     # One coordinate s of a point in the unit ball: (1 + s) / 2 is Beta distributed.
@@ -127,30 +129,23 @@ def _local_probability(position: np.ndarray, boundary: float) -> np.ndarray:
     return special.betainc(half, half, (1 - np.minimum(distance / _EPSILON, 1)) / 2)
 
 
-def _positions(spread: float) -> Any:
-    """Returns the distribution of inputs along the direction."""
-    return stats.truncnorm(-_FARTHEST, _FARTHEST, scale=spread * _DEVIATION)
-
-
 def _global_probability(spread: float, boundary: float) -> float:
-    positions = _positions(spread)
+    # Of inputs along the direction.
+    positions = stats.truncnorm(-_FARTHEST, _FARTHEST, scale=spread * _DEVIATION)
     low, high = positions.support()
     kinks = [boundary - _EPSILON, boundary, boundary + _EPSILON]
-    return integrate.quad(
-        lambda z: positions.pdf(z) * _local_probability(z, boundary),
-        low,
-        high,
-        points=[kink for kink in kinks if low < kink < high],
-        limit=500,
-        epsabs=0,
-        epsrel=1e-10,
-    )[0]
+    kinks = [kink for kink in kinks if low < kink < high]
+    how = {"points": kinks, "limit": 500, "epsabs": 0, "epsrel": 1e-10}
+
+    def density(z: float) -> Any:
+        return positions.pdf(z) * _local_probability(z, boundary)
+
+    return integrate.quad(density, low, high, **how)[0]
 
 
 def _boundary(spread: float, probability: float) -> float:
-    """Returns where the classifier's answer changes, for a global probability."""
     farthest = _EPSILON + _FARTHEST * spread * _DEVIATION
-    return linear_truth.threshold(
+    return known_modes.threshold(
         lambda t: np.log(max(_global_probability(spread, t), 1e-300)),
         np.log(probability),
         0.95 * farthest,
@@ -165,20 +160,13 @@ def _through_network(problem: Problem, sizes: Sequence[int]) -> dict[int, np.nda
     positions = _drawn(problem, number, np.random.default_rng(_SEED.value))
     direction = np.full(_DIM, _DIM**-0.5)
     images = 0.5 + positions[:, None] * direction
-    classifier = jaxrob.Classifier(
-        _apply, (np.float32(direction), np.float32(problem.boundary))
-    )
+    variables = np.float32(direction), np.float32(problem.boundary)
     result = jaxrob.roma.assess(
-        classifier,
+        jaxrob.Classifier(_apply, variables),
         np.float32(images).reshape(number, _DIM, 1, 1),
-        epsilon=_EPSILON,
-        delta=_DELTA,
-        norm="l2",
-        num_samples=_DRAWS.value,
-        estimator="count",
-        key=jax.random.key(_SEED.value),
-        mesh=hosts.mesh(),
-    )
+        epsilon=_EPSILON, delta=_DELTA, norm="l2", num_samples=_DRAWS.value,
+        estimator="count", key=jax.random.key(_SEED.value), mesh=hosts.mesh(),
+    )  # fmt: skip
     ends = _RUNS.value * np.cumsum(sizes)
     parts = np.split(result.hits, ends[:-1])
     return {n: part.reshape(-1, n) for n, part in zip(sizes, parts)}
@@ -196,7 +184,6 @@ def _by_formula(problem: Problem, number: int) -> np.ndarray:
 
 
 def _drawn(problem: Problem, number: int, rng: np.random.Generator) -> np.ndarray:
-    """Draws positions of inputs, by the inverse of their distribution function."""
     least = special.ndtr(-_FARTHEST)
     chance = least + (1 - 2 * least) * rng.random(number)
     return problem.spread * _DEVIATION * special.ndtri(chance)
@@ -211,13 +198,8 @@ def _apply(variables: tuple[jax.Array, jax.Array], images: jax.Array) -> jax.Arr
 
 
 def _row(problem: Problem, hits: np.ndarray) -> dict[str, Any]:
-    """Summarises the intervals of all runs."""
-    found = [
-        counted(one, _DRAWS.value).global_robustness(
-            "all", confidence_level=_CONFIDENCE
-        )
-        for one in hits
-    ]
+    how = {"by": "all", "confidence_level": _CONFIDENCE}
+    found = [counted(one, _DRAWS.value).global_robustness(**how) for one in hits]
     low, high = np.array([one.population_interval[0] for one in found]).T
     mean = np.array([one.probability[0] for one in found])
     truth, number = problem.probability, hits.shape[1]
@@ -227,12 +209,9 @@ def _row(problem: Problem, hits: np.ndarray) -> dict[str, Any]:
         np.mean([getattr(one, name)[0] for one in found])
         for name in ("draws_variance", "variance")
     )
-    return {
-        "probability": truth,
-        "spread": problem.spread,
-        "inputs": number,
-        "draws": _DRAWS.value,
-        "runs": len(hits),
+    row = {"probability": truth, "spread": problem.spread, "inputs": number}
+    row |= {"draws": _DRAWS.value, "runs": len(hits)}
+    return row | {
         "times_covered": int(((low <= truth) & (truth <= high)).sum()),
         "width": float(np.mean(high - low)),
         "hoeffding_width": float(np.mean(hoeffding)),
@@ -240,17 +219,6 @@ def _row(problem: Problem, hits: np.ndarray) -> dict[str, Any]:
         "draws_share": float(draws / all_of_it) if all_of_it else None,
         "bias": float(mean.mean() / truth - 1),
     }
-
-
-def _print(row: dict[str, Any]) -> None:
-    share = row["draws_share"]
-    print(
-        f"{row['probability']:7g}{row['spread']:7g}{row['inputs']:8}  "
-        f"{row['through']:8}{row['times_covered'] / row['runs']:8.1%}"
-        f"{row['width']:9.5f}{row['hoeffding_width']:10.5f}{row['wider']:6}"
-        f"{'-' if share is None else format(share, '.0%'):>12}",
-        flush=True,
-    )
 
 
 if __name__ == "__main__":

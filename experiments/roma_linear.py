@@ -14,6 +14,7 @@ bias and spread of ln p, the mean relative error of p, and the cost, and writes 
 into the folder `--output`. It takes 6 minutes on two CPU cores.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -22,17 +23,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from common import define, files, hosts, linear_truth, startup
+from common import define, files, hosts, known_modes, startup
 from scipy import special
 
 import jaxrob
 
 _DIMS = flags.DEFINE_list("dims", ["20", "784"], "Pixels of an image.")
+_KINDS = ("linf", "l2", "gaussian")
 _NORMS = define.choices(
-    "norms",
-    ["linf", "l2"],
-    ("linf", "l2", "gaussian"),
-    "Norms of the ball, or normal noise",
+    "norms", list(_KINDS[:2]), _KINDS, "Norms of the ball, or normal noise"
 )
 _PROBABILITIES = flags.DEFINE_list(
     "probabilities", ["1e-2", "1e-6", "1e-10"], "Probabilities, below 1/2."
@@ -53,31 +52,6 @@ _STEEPNESS = 6.0
 
 def main(argv: Sequence[str]) -> None:
     startup.start(argv)
-    dims, probabilities = _checked()
-    print(
-        f"{'estimator':11}{'pixels':>7}{'norm':>10}{'p':>8}{'answered':>10}"
-        f"{'covered':>9}{'bias':>8}{'spread':>8}{'relative':>10}{'passes':>9}"
-    )
-    rows = []
-    for estimator in _ESTIMATORS.value:
-        for dim in dims:
-            for norm in _NORMS.value:
-                for probability in probabilities:
-                    row = _measure(estimator, dim, norm, probability)
-                    rows.append(row)
-                    print(
-                        f"{estimator:11}{dim:7}{norm:>10}{probability:8.0e}"
-                        f"{row['answered']:10.1%}{row['covered']:9.1%}"
-                        f"{row['bias']:+8.3f}{row['spread']:8.3f}"
-                        f"{row['relative_error']:10.3f}{row['evaluations']:9,.0f}",
-                        flush=True,
-                    )
-    print("bias and spread: mean and standard deviation of the error of ln p")
-    files.save(_OUTPUT.value, "roma_linear.json", rows)
-
-
-def _checked() -> tuple[list[int], list[float]]:
-    """Returns the dimensions and probabilities as numbers."""
     dims = define.numbers("dims", _DIMS.value, int)
     if any(dim < 3 for dim in dims):
         raise app.UsageError(f"dims must be at least 3; got {dims}")
@@ -85,7 +59,24 @@ def _checked() -> tuple[list[int], list[float]]:
         raise app.UsageError(
             "importance needs a ball; with --norms=gaussian take --estimators=splitting"
         )
-    return dims, define.probabilities(_PROBABILITIES.value)
+    probabilities = define.probabilities(_PROBABILITIES.value)
+    print(
+        f"{'estimator':11}{'pixels':>7}{'norm':>10}{'p':>8}{'answered':>10}"
+        f"{'covered':>9}{'bias':>8}{'spread':>8}{'relative':>10}{'passes':>9}"
+    )
+    rows = []
+    cases = _ESTIMATORS.value, dims, _NORMS.value, probabilities
+    for estimator, dim, norm, probability in itertools.product(*cases):
+        rows.append(row := _measure(estimator, dim, norm, probability))
+        print(
+            f"{estimator:11}{dim:7}{norm:>10}{probability:8.0e}"
+            f"{row['answered']:10.1%}{row['covered']:9.1%}"
+            f"{row['bias']:+8.3f}{row['spread']:8.3f}"
+            f"{row['relative_error']:10.3f}{row['evaluations']:9,.0f}",
+            flush=True,
+        )
+    print("bias and spread: mean and standard deviation of the error of ln p")
+    files.save(_OUTPUT.value, "roma_linear.json", rows)
 
 
 def _measure(estimator: str, dim: int, norm: str, probability: float) -> dict[str, Any]:
@@ -95,23 +86,15 @@ def _measure(estimator: str, dim: int, norm: str, probability: float) -> dict[st
     result = jaxrob.roma.assess(
         _classifier(dim, norm, log_p),
         np.full((_RUNS.value, dim, 1, 1), 0.5, np.float32),
-        epsilon=_EPSILON,
-        delta=_DELTA,
-        **of_kind,
-        estimator=estimator,
-        budget=math.inf,
-        key=jax.random.key(_SEED.value),
-        mesh=hosts.mesh(),
-    )
+        epsilon=_EPSILON, delta=_DELTA, estimator=estimator, budget=math.inf,
+        key=jax.random.key(_SEED.value), mesh=hosts.mesh(), **of_kind,
+    )  # fmt: skip
     off = result.log_adversarial_probability - log_p
     covers = (result.log_low <= log_p) & (log_p <= result.log_high)
     answered = np.isfinite(off)
-    return {
-        "estimator": estimator,
-        "dim": dim,
-        "norm": norm,
+    row = {"estimator": estimator, "dim": dim, "norm": norm, "runs": len(off)}
+    return row | {
         "probability": probability,
-        "runs": len(off),
         "answered": float(answered.mean()),
         "covered": float(covers.mean()),
         "bias": float(off[answered].mean()),
@@ -129,14 +112,12 @@ def _classifier(dim: int, norm: str, log_p: float) -> jaxrob.Classifier:
     highest = float(np.abs(weights).sum()) if norm == "linf" else length
 
     def log_probability(t: float) -> float:
-        if norm == "linf":
-            return linear_truth.linear_linf_log_probability(weights, t)
-        return linear_truth.linear_l2_log_probability(length, dim, t)
+        return known_modes.linear_log_probability(weights, t, norm)
 
     if norm == "gaussian":
         far = -length * special.ndtri_exp(log_p)
     else:
-        far = linear_truth.threshold(log_probability, log_p, 0.999 * highest)
+        far = known_modes.threshold(log_probability, log_p, 0.999 * highest)
     scale = _STEEPNESS / deviation
     offset = special.logit(_DELTA) - scale * far
     return jaxrob.Classifier(_apply, (np.float32(scale * weights), np.float32(offset)))

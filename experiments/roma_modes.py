@@ -30,12 +30,8 @@ from scipy import stats
 
 import jaxrob
 
-_WHAT = define.choices(
-    "what",
-    ["modes", "few", "networks"],
-    ("modes", "few", "networks", "regions", "others"),
-    "Kinds of cases",
-)
+_KINDS = ("modes", "few", "networks", "regions", "others")
+_WHAT = define.choices("what", list(_KINDS[:3]), _KINDS, "Kinds of cases")
 _DIMS = flags.DEFINE_list(
     "dims", ["20", "50", "784"], "Dimensions of modes and regions."
 )
@@ -122,22 +118,17 @@ def _measured(case: known_modes.Case, estimator: str, key: jax.Array) -> dict[st
     result = jaxrob.roma.assess(
         case.classifier,
         np.tile(np.float32(image)[:, None, None], (_RUNS.value, 1, 1, 1)),
-        epsilon=case.epsilon,
-        delta=known_modes.DELTA,
-        norm=case.norm,
-        estimator=estimator,
+        epsilon=case.epsilon, delta=known_modes.DELTA, norm=case.norm,
+        estimator=estimator, key=key, mesh=hosts.mesh(),
         budget=(estimator == "auto" and _BUDGET.value) or math.inf,
-        key=key,
-        mesh=hosts.mesh(),
-    )
+    )  # fmt: skip
     truth = case.log_probability
     off = (result.log_adversarial_probability - truth)[result.answered]
     low, high = result.log_low[result.answered], result.log_high[result.answered]
     # The truth itself may have an error.
     slack = 1.96 * case.error
-    covers = (off <= np.hypot(off - (low - truth), slack)) & (
-        -off <= np.hypot(high - truth - off, slack)
-    )
+    above, below = np.hypot(off - (low - truth), slack), high - truth - off
+    covers = (off <= above) & (-off <= np.hypot(below, slack))
     rms = float(np.sqrt(np.mean(off**2))) if len(off) else None
     row = {
         "estimator": estimator,

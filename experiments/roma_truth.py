@@ -14,6 +14,7 @@ CPU cores it takes minutes with `--network=mlp`; with the default, a convolution
 network with pooling, it may take more than an hour.
 """
 
+import itertools
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -57,11 +58,11 @@ _COUNTED_ERROR = 0.03
 
 
 class _Pairs(NamedTuple):
-    """Inputs, each with the radius of its ball."""
+    """Inputs `[P]`, each with the radius of its ball."""
 
-    which: np.ndarray  # [P], the input's number in the test set
+    which: np.ndarray  # the input's number in the test set
     images: np.ndarray  # [P, H, W, C]
-    epsilon: np.ndarray  # [P]
+    epsilon: np.ndarray
 
 
 class _Truth(NamedTuple):
@@ -70,13 +71,17 @@ class _Truth(NamedTuple):
 
 
 class _Estimates(NamedTuple):
-    """An estimator's results; logarithms are natural."""
+    """An estimator's results `[P]`; logarithms are natural."""
 
-    log_p: np.ndarray  # [P]
-    low: np.ndarray  # [P], of the 95 % interval, and
-    high: np.ndarray  # [P]
-    status: np.ndarray  # [P]
-    evaluations: np.ndarray  # [P], forward passes
+    log_p: np.ndarray
+    low: np.ndarray  # of the 95 % interval, and
+    high: np.ndarray
+    status: np.ndarray
+    evaluations: np.ndarray  # forward passes
+
+
+def _some(values: Any, which: np.ndarray) -> Any:
+    return type(values)(*(one[which] for one in values))
 
 
 def main(argv: Sequence[str]) -> None:
@@ -92,8 +97,7 @@ def main(argv: Sequence[str]) -> None:
     print(f"the truth is known within {_LARGEST_ERROR:g} for {known.sum()} of them")
     if not known.any():
         raise app.UsageError("no truth is known: try more --runs or --draws")
-    pairs = _Pairs(*(values[known] for values in pairs))
-    truth = _Truth(*(values[known] for values in truth))
+    pairs, truth = _some(pairs, known), _some(truth, known)
     found, seconds = {}, {}
     for estimator in _ESTIMATORS.value:
         start = time.perf_counter()
@@ -115,7 +119,6 @@ def main(argv: Sequence[str]) -> None:
 def _choose(
     classifier: jaxrob.Classifier, images: np.ndarray, key: jax.Array
 ) -> _Pairs:
-    """Chooses pairs whose probabilities, by a rough normal fit, spread evenly."""
     epsilons = np.array([float(epsilon) for epsilon in _EPSILONS.value])
     log_p = [
         _normal_tail(_assess(classifier, images, epsilon, key, "roma", "choice"))
@@ -129,12 +132,8 @@ def _choose(
         for low, high in zip(edges, edges[1:])
     ]
     # One of each bin per round, until there are enough.
-    in_turn = [
-        pairs[turn]
-        for turn in range(max(map(len, bins)))
-        for pairs in bins
-        if turn < len(pairs)
-    ]
+    turns = itertools.zip_longest(*bins)
+    in_turn = [pair for turn in turns for pair in turn if pair is not None]
     if not in_turn:
         raise app.UsageError("no probability lies in the range: try other epsilons")
     radius, which = np.array(in_turn[: _PAIRS.value]).T
@@ -150,13 +149,12 @@ def _normal_tail(found: roma.RomaResult) -> np.ndarray:
 
 
 def _truth(classifier: jaxrob.Classifier, pairs: _Pairs, keys: jax.Array) -> _Truth:
-    """Counts direct draws if there are enough hits, else averages runs of splitting."""
     runs = _RUNS.value
     log_p, error = _counted(classifier, pairs, keys[2])
     rare = np.flatnonzero(~(log_p >= np.log(_COUNTED)))
     if not len(rare):
         return _Truth(log_p, error)
-    repeated = _Pairs(*(np.repeat(v[rare], runs, axis=0) for v in pairs))
+    repeated = _some(pairs, np.repeat(rare, runs))
     many = _estimate(classifier, repeated, keys[1], "splitting", "truth").log_p
     many = many.reshape(-1, runs)
     mean = special.logsumexp(many, axis=1) - np.log(runs)
@@ -173,8 +171,8 @@ def _counted(
     log_p, error = np.full((2, len(pairs.which)), np.inf)
     left, draws = np.arange(len(log_p)), min(10000, _DRAWS.value)
     while len(left):
-        some = _Pairs(*(values[left] for values in pairs))
-        found = _estimate(classifier, some, key, "count", "truth", draws).log_p
+        given = classifier, _some(pairs, left), key, "count", "truth", draws
+        found = _estimate(*given).log_p
         log_p[left] = found
         with np.errstate(over="ignore"):
             error[left] = np.sqrt((np.exp(-found) - 1) / draws)
@@ -191,23 +189,17 @@ def _estimate(
     stage: str,
     num_samples: int | None = None,
 ) -> _Estimates:
-    """Returns the estimates of pairs, by one call for each epsilon."""
-    found: dict[str, np.ndarray] = {}
+    found, order = [], []
     for radius in np.unique(pairs.epsilon):
         mine = np.flatnonzero(pairs.epsilon == radius)
-        result = _assess(
-            classifier, pairs.images[mine], radius, key, estimator, stage, num_samples
-        )
-        for name, values in (
-            ("log_p", result.log_adversarial_probability),
-            ("low", result.log_low),
-            ("high", result.log_high),
-            ("status", result.status.astype("U16")),
-            ("evaluations", result.evaluations),
-        ):
-            whole = found.setdefault(name, np.empty(len(pairs.which), values.dtype))
-            whole[mine] = values
-    return _Estimates(**found)
+        how = radius, key, estimator, stage, num_samples
+        one = _assess(classifier, pairs.images[mine], *how)
+        log_p = one.log_adversarial_probability
+        values = log_p, one.log_low, one.log_high, one.status, one.evaluations
+        found.append(values)
+        order.append(mine)
+    whole = _Estimates(*map(np.concatenate, zip(*found)))
+    return _some(whole, np.argsort(np.concatenate(order)))
 
 
 def _assess(
@@ -238,7 +230,6 @@ def _assess(
 
 
 def _check(truth: _Truth, auto: _Estimates, pairs: _Pairs) -> None:
-    """Prints the truth's error, and where "auto" disagrees."""
     error = np.maximum((auto.high - auto.low) / (2 * 1.96), 1e-9)
     score = (auto.log_p - truth.log_p) / np.hypot(error, truth.error)
     used = np.isfinite(auto.log_p)
@@ -259,25 +250,24 @@ def _summary(found: _Estimates, truth: _Truth) -> dict[str, float | None]:
     with np.errstate(invalid="ignore"):
         off = np.abs(found.log_p - truth.log_p)
         answered = np.isfinite(found.log_p)
-        off = off[answered]
+        off, above = off[answered], (found.log_p > truth.log_p)[answered]
         # An interval of the difference, because the truth itself has an error.
         slack = 1.96 * truth.error
-        below = np.hypot(found.log_p - found.low, slack)
-        above = np.hypot(found.high - found.log_p, slack)
-        covers = (found.log_p - below <= truth.log_p) & (
-            truth.log_p <= found.log_p + above
-        )
+        low = found.log_p - np.hypot(found.log_p - found.low, slack)
+        high = found.log_p + np.hypot(found.high - found.log_p, slack)
+        covers = (low <= truth.log_p) & (truth.log_p <= high)
     known = answered & ~np.isnan(found.high)
     return {
         "answered": float(answered.mean()),
         "median_error": float(np.median(off)) if len(off) else None,
         "largest_factor": float(np.exp(off.max())) if len(off) else None,
-        "within_2": float(np.mean(off <= np.log(2))) if len(off) else None,
-        "within_3": float(np.mean(off <= np.log(3))) if len(off) else None,
-        "within_10": float(np.mean(off <= np.log(10))) if len(off) else None,
-        "overestimates": float(
-            np.mean((found.log_p > truth.log_p)[answered]) if len(off) else 0
-        ),
+        **{
+            f"within_{factor}": float(np.mean(off <= np.log(factor)))
+            if len(off)
+            else None
+            for factor in (2, 3, 10)
+        },
+        "overestimates": float(np.mean(above)) if len(off) else 0.0,
         "covered": float(covers[known].mean()) if known.any() else None,
         "evaluations": float(found.evaluations.mean()),
     }
@@ -305,24 +295,16 @@ def _print(summary: Mapping[str, Mapping[str, float | None]]) -> None:
 
 
 def _write(
-    pairs: _Pairs,
-    truth: _Truth,
-    found: Mapping[str, _Estimates],
-    summary: Mapping[str, Any],
+    pairs: _Pairs, truth: _Truth, found: Mapping[str, _Estimates], summary: Any
 ) -> None:
     folder = benchmarks.output()
     name = f"roma_truth-{benchmarks.title()}-{_NORM.value}-{_DELTA.value:g}"
     document = {
-        "input": pairs.which.tolist(),
-        "epsilon": pairs.epsilon.tolist(),
-        "log_truth": truth.log_p.tolist(),
-        "truth_error": truth.error.tolist(),
-        "estimates": {
-            estimator: {
-                field: values.tolist() for field, values in one._asdict().items()
-            }
-            for estimator, one in found.items()
-        },
+        "input": pairs.which,
+        "epsilon": pairs.epsilon,
+        "log_truth": truth.log_p,
+        "truth_error": truth.error,
+        "estimates": {name: one._asdict() for name, one in found.items()},
         "summary": summary,
     }
     files.write_json(folder / f"{name}.json", document)
@@ -331,17 +313,9 @@ def _write(
 
 
 def _figure(found: Mapping[str, _Estimates], truth: _Truth) -> Figure:
-    """Plots estimates over the truth, a panel for each estimator."""
-    figure, panels = plt.subplots(
-        1,
-        len(found),
-        figsize=(3 * len(found), 3.6),
-        sharex=True,
-        sharey=True,
-        layout="constrained",
-        squeeze=False,
-    )
-    panels = panels[0]
+    how = {"sharex": True, "sharey": True, "layout": "constrained", "squeeze": False}
+    size = 3 * len(found), 3.6
+    figure, (panels,) = plt.subplots(1, len(found), figsize=size, **how)
     x = truth.log_p / np.log(10)
     for (name, one), axes in zip(found.items(), panels):
         y, low, high = (
@@ -354,9 +328,8 @@ def _figure(found: Mapping[str, _Estimates], truth: _Truth) -> Figure:
         axes.plot([-12, 0], [-12, 0], color="0.5", linewidth=0.8)
         axes.plot(x[shown], y[shown], ".", markersize=4)
         axes.set_title(f"{name}: {shown.mean():.0%} answered", fontsize=10)
-        axes.set_xlabel("truth, log10 p")
-        axes.set_xlim(-10.5, 0.2)
-        axes.set_ylim(-12.5, 0.2)
+        limits = {"xlim": (-10.5, 0.2), "ylim": (-12.5, 0.2)}
+        axes.set(xlabel="truth, log10 p", **limits)
     panels[0].set_ylabel("estimate, log10 p")
     return figure
 

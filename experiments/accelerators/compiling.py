@@ -30,13 +30,11 @@ class Compiled(NamedTuple):
 
 
 def mesh_of(target: Target) -> Mesh:
-    """A device of a target, which need not be there."""
     topology = topologies.get_topology_desc(**target.topology)
     return Mesh(np.array(topology.devices[:1]), ("images",))
 
 
 def compile_for(program: Program, target: Target, mesh: Mesh) -> Compiled:
-    """Compiles a program whose arguments lie on the mesh."""
     with jax.set_mesh(mesh):
         lowered = program.lower()
         start = time.perf_counter()

@@ -47,7 +47,6 @@ class Kernel:
     what: str  # its opcode, or what a custom call calls
     times: int  # how often it runs
     seconds: float  # its time, each time
-    cycles: float  # the cycles of that which the compiler estimated; 0 if not in cycles
     num_bytes: int  # read and written in the large memory, each time
     flops: float  # of the products and convolutions in it, each time
     kind: str  # "estimated", "convolution" (by operations and bytes) or "bytes"
@@ -72,7 +71,6 @@ class Cost(NamedTuple):
 
 
 def cost_of(text: str, target: Target, turns: int = 1) -> Cost:
-    """What the program of a scheduled HLO text costs."""
     module = hlo.parse(text)
     walk = _Walk(module, target, turns)
     kernels = tuple(walk.kernels(module.computations[module.entry], 1))
@@ -80,16 +78,12 @@ def cost_of(text: str, target: Target, turns: int = 1) -> Cost:
     num_bytes = sum(one.num_bytes * one.times for one in kernels)
     by_bytes = num_bytes / target.bytes_per_second
     bound = "bytes" if target.platform == "tpu" and by_bytes > seconds else "kernels"
-    return Cost(
-        kernels,
-        by_bytes if bound == "bytes" else seconds,
-        bound,
-        seconds * target.cycles_per_second,
-        num_bytes,
-        sum(one.flops * one.times for one in kernels),
-        sum(one.times for one in kernels),
-        len(walk.unknown),
-    )
+    time = by_bytes if bound == "bytes" else seconds
+    cycles = seconds * target.cycles_per_second
+    flops = sum(one.flops * one.times for one in kernels)
+    launches = sum(one.times for one in kernels)
+    unknown = len(walk.unknown)
+    return Cost(kernels, time, bound, cycles, num_bytes, flops, launches, unknown)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,10 +133,10 @@ class _Walk:
         target = self.target
         num_bytes, on_chip = self._bytes(computation, one)
         work = list(self._work(computation, one))
-        cycles = _estimated_cycles(one)
+        cycles = re.search(r'"estimated_cycles":"(\d+)"', one.attributes)
         exec_time = _exec_time(one)
         if cycles is not None:
-            kind, seconds = "estimated", cycles / target.cycles_per_second
+            kind, seconds = "estimated", float(cycles[1]) / target.cycles_per_second
         elif exec_time is not None:
             kind, seconds = "estimated", exec_time
         elif work:
@@ -157,16 +151,8 @@ class _Walk:
         else:
             kind = "bytes"
             seconds = (num_bytes + on_chip) / target.bytes_per_second
-        return Kernel(
-            name=one.name,
-            what=one.target or one.opcode,
-            times=times,
-            seconds=seconds,
-            cycles=cycles or 0.0,
-            num_bytes=num_bytes,
-            flops=sum(flops for flops, _ in work),
-            kind=kind,
-        )
+        what, flops = one.target or one.opcode, sum(flops for flops, _ in work)
+        return Kernel(one.name, what, times, seconds, num_bytes, flops, kind)
 
     def _bytes(
         self, computation: hlo.Computation, one: hlo.Instruction
@@ -286,11 +272,6 @@ def _integer(scopes: list[_Scope], name: str) -> int | None:
     return _integer(scopes[1:], outer.operands[int(number[1])])
 
 
-def _estimated_cycles(one: hlo.Instruction) -> float | None:
-    found = re.search(r'"estimated_cycles":"(\d+)"', one.attributes)
-    return float(found[1]) if found else None
-
-
 def _exec_time(one: hlo.Instruction) -> float | None:
     """A GPU cost model's time in seconds."""
     # The model for single loops, whose entry has no name, takes a reduction within a
@@ -311,7 +292,6 @@ def _exec_time(one: hlo.Instruction) -> float | None:
 def _convolution(
     computation: hlo.Computation, one: hlo.Instruction
 ) -> tuple[float, bool]:
-    """Operations of a convolution, and whether it is grouped or has few channels."""
     labels = re.search(r"dim_labels=(\w+)_(\w+)->(\w+)", one.attributes)
     operands = computation.operands(one)
     left, right = operands[0], operands[1]
@@ -331,7 +311,6 @@ def _convolution(
 
 
 def _product(computation: hlo.Computation, one: hlo.Instruction) -> float:
-    """Operations of a product of matrices."""
     result = max(one.arrays, key=lambda a: a.elements)
     left = computation.operands(one)[0]
     found = re.search(r"lhs_contracting_dims=\{([\d,]*)\}", one.attributes)
@@ -346,20 +325,13 @@ def _read_inside(
     inner: hlo.Computation, number: int, array: hlo.Array
 ) -> Iterator[hlo.Array]:
     """What a fusion reads of its operand of that number."""
-    parameter = next(
-        (
-            one.name
-            for one in inner.instructions.values()
-            if one.opcode == "parameter" and one.literal == str(number)
-        ),
-        None,
-    )
-    if parameter is None:
+    which, every = ("parameter", str(number)), inner.instructions.values()
+    names = [one.name for one in every if (one.opcode, one.literal) == which]
+    if not names:
         yield array
         return
-    users = inner.users(parameter)
-    parts = []
-    for user in users:
+    (parameter,), parts = names, []
+    for user in inner.users(parameter):
         first = _through_views(inner, user.operands[0]) if user.operands else None
         is_first = first is not None and first.name == parameter
         if user.opcode in _SLICES and is_first:

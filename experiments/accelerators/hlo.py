@@ -129,7 +129,6 @@ class Module(NamedTuple):
 
 
 def parse(text: str) -> Module:
-    """The program of a text."""
     computations, entry = {}, ""
     inside: dict[str, Instruction] | None = None
     for line in text.splitlines():
@@ -149,7 +148,6 @@ def parse(text: str) -> Module:
 
 
 def arrays(text: str) -> tuple[Array, ...]:
-    """The arrays of a type, one or a tuple's."""
     return tuple(
         Array(dtype, tuple(int(d.lstrip("<=")) for d in dims.split(",") if d), layout)
         for dtype, dims, layout in _ARRAY.findall(text)

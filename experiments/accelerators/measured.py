@@ -26,22 +26,15 @@ _FOLDER = pathlib.Path(__file__).parents[2] / "docs/measurements/measured"
 Figures = dict[str, Any]
 
 
-def path_of(target: str) -> pathlib.Path:
-    """Where the figures of a target are kept."""
-    return _FOLDER / f"{target}.json"
-
-
 def kept(target: str) -> Figures | None:
-    """The figures kept of a target; None if there are none."""
-    path = path_of(target)
+    path = _FOLDER / f"{target}.json"
     return json.loads(path.read_text()) if path.exists() else None
 
 
 def source(found: Figures) -> str:
-    """Says where kept figures come from."""
     versions = [f"{name} {of}" for name, of in found["versions"].items() if of]
     return (
-        f"measured: kept in {path_of(found['target']).name}, of one {found['device']}, "
+        f"measured: kept in {found['target']}.json, of one {found['device']}, "
         f"{', '.join(versions)}"
     )
 

@@ -36,7 +36,6 @@ class Target(NamedTuple):
 
 
 def load(name: str) -> Target:
-    """The target of that name, one of `NAMES`."""
     document = tomllib.loads((_FOLDER / f"{name}.toml").read_text())
     document["kinds"] = tuple(document["kinds"])
     return Target(name=name, **document)

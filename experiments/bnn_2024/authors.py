@@ -34,10 +34,7 @@ READINGS = (
     (
         "GN",
         jaxrob.Alteration(
-            "the level as a standard deviation",
-            _noise_by_deviation,
-            0.0,
-            0.2,
+            "the level as a standard deviation", _noise_by_deviation, 0.0, 0.2,
             stochastic=True,
         ),
     ),
@@ -54,7 +51,7 @@ READINGS = (
             "a codec that rounds pixels in [0, 1]", _coded_as_floats, 0.0, 100.0
         ),
     ),
-)
+)  # fmt: skip
 
 _EPOCHS = 15
 _OPTIMIZER = optax.rmsprop(1e-2, decay=0.99, eps=1e-8, eps_in_sqrt=False)
@@ -79,17 +76,11 @@ class _SoftmaxTwice(nn.Module):
 def fit_mlp(
     train_set: jaxrob.Dataset, key: jax.Array, progress: bool
 ) -> jaxrob.Classifier:
-    """Trains the plain network as the authors did."""
     return training.fit(
         _SoftmaxTwice(len(datasets.class_names(train_set))),
-        _theirs(train_set),
-        key=key,
-        epochs=_EPOCHS,
-        batch_size=_BATCH,
-        optimizer=_OPTIMIZER,
-        mesh=hosts.mesh(),
-        progress=progress,
-    )
+        _theirs(train_set), key=key, epochs=_EPOCHS, batch_size=_BATCH,
+        optimizer=_OPTIMIZER, mesh=hosts.mesh(), progress=progress,
+    )  # fmt: skip
 
 
 def fit_bnn(

@@ -22,15 +22,9 @@ def fit(
     """Fits the perceptron: 161,040 parameters on 28x28 images of ten classes."""
     return bayes.fit(
         networks.MLP(num_classes=2 * len(datasets.class_names(train_set))),
-        train_set,
-        key=key,
-        num_samples=num_samples,
-        head="heteroscedastic",
-        epochs=epochs,
-        prior_scale=prior_scale,
-        mesh=hosts.mesh(),
-        progress=progress,
-    )
+        train_set, key=key, num_samples=num_samples, head="heteroscedastic",
+        epochs=epochs, prior_scale=prior_scale, mesh=hosts.mesh(), progress=progress,
+    )  # fmt: skip
 
 
 # The paper's abbreviations, in the order of its tables.
@@ -57,7 +51,6 @@ class Measured(NamedTuple):
 
 
 def in_order() -> tuple[jaxrob.Alteration, ...]:
-    """Returns the paper's alterations, in the order of its tables."""
     by_name = {one.name: one for one in alterations.presets.bnn_2024()}
     names = ("gaussian noise", "gaussian blur", "brightness", "horizontal translation")
     names += ("vertical translation", "jpeg compression", "zoom")
@@ -73,20 +66,14 @@ def evaluate(
     name: str,
     progress: bool,
 ) -> list[jaxrob.Curve]:
-    """Returns a curve for each alteration, at evenly spaced levels."""
     return [
         jaxrob.evaluate(
-            classifier,
-            test_set,
-            alteration,
+            classifier, test_set, alteration,
             alteration.snap(ranges.evenly_spaced_levels(alteration, num_levels)),
-            key=key,
-            journal=journals.path(name),
-            mesh=hosts.mesh(),
-            progress=progress,
+            key=key, journal=journals.path(name), mesh=hosts.mesh(), progress=progress,
         )
         for alteration in some
-    ]
+    ]  # fmt: skip
 
 
 def both(
@@ -95,7 +82,6 @@ def both(
     some: Sequence[jaxrob.Alteration],
     alpha: float,
 ) -> Measured:
-    """Measures a plain network's curves and a Bayesian one's."""
     found = of_bayesian(bayesian, some, alpha)
     rows = {"MLP": robustness(plain, some, "accuracy")} | found.rows
     right = at_identity(plain[0], plain[0].accuracy, some[0])
@@ -105,7 +91,6 @@ def both(
 def of_bayesian(
     curves: Sequence[jaxrob.Curve], some: Sequence[jaxrob.Alteration], alpha: float
 ) -> Measured:
-    """Measures a Bayesian network's curves; see `both`."""
     unknown = [curve.with_unknown(alpha) for curve in curves]
     rows = {
         "BNN": robustness(curves, some, "accuracy"),
@@ -129,12 +114,9 @@ def robustness(
     found = []
     for curve, alteration in zip(curves, some):
         values = metrics.measures[measure](curve.confusion)
+        given = curve.levels, values, 0.0, "linear", "linear"
         nominal = at_identity(curve, values, alteration)
-        found.append(
-            metrics.tolerance_robustness(
-                curve.levels, values, 0.0, "linear", "linear", nominal=nominal
-            )
-        )
+        found.append(metrics.tolerance_robustness(*given, nominal=nominal))
     return np.array(found)
 
 

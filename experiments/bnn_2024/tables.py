@@ -36,7 +36,6 @@ class Explained(NamedTuple):
 
 
 def print_means(means: Mapping[str, np.ndarray], num_seeds: int) -> None:
-    """Prints the means over seeds, each above the paper's."""
     print(f"\nmean of {num_seeds} seeds [%], the paper's in the line below it")
     print(f"{'':20}" + "".join(f"{name:>8}" for name in (*COLUMNS, "mean")))
     for name, values in means.items():
@@ -46,7 +45,6 @@ def print_means(means: Mapping[str, np.ndarray], num_seeds: int) -> None:
 
 
 def print_explained(explained: Sequence[Sequence[Explained]]) -> None:
-    """Prints the medians over seeds, each column's below the paper's."""
     print(f"\nmedian of {len(explained)} seeds [%]")
     print(f"{'':48}" + "".join(f"{name:>11}" for name in ROWS.values()))
 
@@ -65,29 +63,23 @@ def print_explained(explained: Sequence[Sequence[Explained]]) -> None:
 
 
 def line(name: str, values: Sequence[float] | np.ndarray) -> str:
-    """Returns a row with its mean."""
     return f"{name:20}" + "".join(f"{v:8.2f}" for v in (*values, np.mean(values)))
 
 
 def answers(rows: Sequence[Rows]) -> list[str]:
-    """Answers the paper's questions, with intervals over the seeds."""
     lines = []
     gain = [row["BNN"].mean() - row["MLP"].mean() for row in rows]
     lines.append(f"RQ1  BNN less MLP, mean of alterations: {intervals.in_points(gain)}")
     for i, name in enumerate(COLUMNS):
         gain = [row["gain over BNN"][i] for row in rows]
-        lines.append(
-            f"RQ2  gain by unknown answers, {name}: {intervals.in_points(gain)}"
-        )
-    tau: Any = [
-        stats.kendalltau(row["BNN, unknown"], row["augmented"])[0] for row in rows
-    ]
-    order = {
-        name: " ".join(
-            COLUMNS[i] for i in np.argsort(-np.mean([r[name] for r in rows], 0))
-        )
-        for name in ("BNN, unknown", "augmented")
-    }
+        text = intervals.in_points(gain)
+        lines.append(f"RQ2  gain by unknown answers, {name}: {text}")
+    pairs = ((row["BNN, unknown"], row["augmented"]) for row in rows)
+    tau: Any = [stats.kendalltau(*pair)[0] for pair in pairs]
+    order = {}
+    for name in ("BNN, unknown", "augmented"):
+        means = np.mean([row[name] for row in rows], axis=0)
+        order[name] = " ".join(COLUMNS[i] for i in np.argsort(-means))
     lines.append(
         f"RQ3  order by robustness: {order['BNN, unknown']}; by augmented robustness: "
         f"{order['augmented']}; Kendall's tau {np.mean(tau):.2f}"
@@ -96,18 +88,11 @@ def answers(rows: Sequence[Rows]) -> list[str]:
 
 
 def their_answer(explained: Sequence[Sequence[Explained]]) -> str:
-    """Answers the paper's first question, by networks trained as theirs."""
     # The median, because some of the plain networks lose classes in training.
-    gain = [
-        np.mean(
-            [
-                values["BNN"] - values["MLP"]
-                for _, what, values in found
-                if TRAINED_AS_THEIRS in what
-            ]
-        )
-        for found in explained
-    ]
+    gain = []
+    for found in explained:
+        theirs = [values for _, what, values in found if TRAINED_AS_THEIRS in what]
+        gain.append(np.mean([values["BNN"] - values["MLP"] for values in theirs]))
     return (
         f"RQ1  the same, {TRAINED_AS_THEIRS}: median {100 * np.median(gain):+.2f} (the "
         f"paper: {np.mean(PAPER['BNN']) - np.mean(PAPER['MLP']):+.2f})"
@@ -115,7 +100,6 @@ def their_answer(explained: Sequence[Sequence[Explained]]) -> str:
 
 
 def odds(curves: Sequence[jaxrob.Curve], alpha: float) -> list[str]:
-    """Tests whether unknown answers are the wrong ones, at the hardest levels."""
     return [
         f"odds {name} at level {_odds(curve, alpha)}"
         for curve, name in zip(curves, COLUMNS)
@@ -123,10 +107,7 @@ def odds(curves: Sequence[jaxrob.Curve], alpha: float) -> list[str]:
 
 
 def _odds(curve: jaxrob.Curve, alpha: float) -> str:
-    uncertainty, confidence = (
-        np.asarray(curve.uncertainty),
-        np.asarray(curve.confidence),
-    )
+    uncertainty, confidence = map(np.asarray, (curve.uncertainty, curve.confidence))
     counts = metrics.unknown_counts(curve.predicted, curve.labels, uncertainty, alpha)
     correct = curve.predicted == curve.labels
     hardest = np.argmin(correct.mean(axis=1))
@@ -146,7 +127,6 @@ def _odds(curve: jaxrob.Curve, alpha: float) -> str:
 
 
 def measures(curves: Sequence[jaxrob.Curve]) -> Figure:
-    """Plots each measure over the level, a panel for each alteration."""
     figure, panels = plt.subplots(2, 4, figsize=(14, 6.4), layout="constrained")
     for curve, alteration, axes in zip(curves, in_order(), panels.flat):
         plain = curve.with_unknown(None)
@@ -172,12 +152,9 @@ def most_uncertain(curves: Sequence[jaxrob.Curve], test_set: jaxrob.Dataset) -> 
             np.asarray(some)[worst] for some in (curve.confidence, curve.uncertainty)
         )
         image = uncertainty.argmax()
-        altered = reporting.examples(
-            alteration,
-            test_set.images[image],
-            curve.levels[worst : worst + 1],
-            jax.random.key(0),
-        )[0]
+        level, key = curve.levels[worst : worst + 1], jax.random.key(0)
+        shown = alteration, test_set.images[image], level, key
+        altered = reporting.examples(*shown)[0]
         axes.imshow(altered.clip(0, 1), cmap="gray", vmin=0, vmax=1)
         axes.set_title(
             f"{alteration.name}\nlevel {curve.levels[worst]:.3g}: label "

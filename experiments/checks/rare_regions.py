@@ -81,15 +81,9 @@ def cases(
             continue
         p = probability * (_OF_THIN if region.kind in _THIN else 1)
         bounds = _bounds(region, p)
-        variables = (
-            np.int32(_NUMBERS[region.kind]),
-            np.int32(region.size),
-            places,
-            signs,
-            np.array(bounds, np.float32),
-            np.float32(region.steepness),
-            np.bool_(region.saturated),
-        )
+        number, size = np.int32(_NUMBERS[region.kind]), np.int32(region.size)
+        how = np.float32(region.steepness), np.bool_(region.saturated)
+        variables = number, size, places, signs, np.array(bounds, np.float32), *how
         classifier = jaxrob.Classifier(_logits, variables)
         yield Case(region.name, dim, "linf", classifier, float(np.log(p)))
 
@@ -104,8 +98,7 @@ def _bounds(region: Region, p: float) -> tuple[float, float]:
             return _product_bound(2, math.sqrt(p)), 0.0
         case "either product":
             return _product_bound(2, -math.expm1(math.log1p(-p) / 3)), 0.0
-        case "ring":
-            # Between 0.6 and a little more.
+        case "ring":  # Between 0.6 and a little more.
             return 0.6, math.sqrt(0.36 + 4 * p / math.pi)
         case "shell":
             return 0.6, (0.216 + 6 * p / math.pi) ** (1 / 3)

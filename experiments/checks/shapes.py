@@ -4,6 +4,7 @@ The constants of `Diagnostics.signs` were chosen on the first generator's. The s
 makes the same families in other ways, and shows what these constants are worth.
 """
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -15,6 +16,8 @@ GRID = np.linspace(0, 1, 1025)
 FAMILIES = ("smooth", "near", "jagged", "dip", "plateau", "steps")
 #: Families whose curves have no feature narrower than the first levels are apart.
 SMOOTH = ("smooth", "near")
+#: The length scales of Gaussian processes, as families.
+LENGTHS = ("0.05", "0.08", "0.12", "0.2", "0.3")
 
 # From a random generator and a family to a shape `[1025]` in [0, 1] and a threshold.
 Generator = Callable[[np.random.Generator, str], tuple[np.ndarray, float]]
@@ -96,6 +99,11 @@ def other(rng: np.random.Generator, family: str) -> tuple[np.ndarray, float]:
     return _as_accuracy(values, rng), threshold
 
 
+def gaussian(rng: np.random.Generator, family: str) -> tuple[np.ndarray, float]:
+    """A Gaussian process around the threshold, of a length scale; not cut to [0, 1]."""
+    return 0.8 + 0.1 * _waves(float(family)) @ rng.normal(size=len(GRID)), 0.8
+
+
 def drawn_counts(
     shape: np.ndarray, num_inputs: int, rng: np.random.Generator
 ) -> np.ndarray:
@@ -115,6 +123,13 @@ def _as_accuracy(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Moved below 1 rather than cut off there, where all levels would be equal."""
     most = rng.uniform(0.95, 1)
     return np.clip(values - max(values.max() - most, 0), 0, 1)
+
+
+@functools.cache
+def _waves(length: float) -> np.ndarray:
+    """A root of the squared exponential covariance on the grid."""
+    sizes, waves = np.linalg.eigh(np.exp(-0.5 * ((GRID[:, None] - GRID) / length) ** 2))
+    return waves * np.sqrt(np.maximum(sizes, 0))
 
 
 def _near(rng: np.random.Generator, base: np.ndarray, threshold: float) -> np.ndarray:

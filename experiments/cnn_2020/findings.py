@@ -41,7 +41,6 @@ Seed = dict[str, Found]
 
 
 def mean(seeds: Sequence[Seed], network: str, what: str) -> np.ndarray:
-    """Returns the mean over seeds."""
     return np.mean([seed[network][what] for seed in seeds], axis=0)
 
 
@@ -61,11 +60,10 @@ def robustness(seeds: Sequence[Seed], names: Sequence[str], threshold: float) ->
         head,
         under,
     ]
+    many = {method: mean(seeds, method, "copies") for method in METHODS}
     for i, name in enumerate(names):
         values = {network: some[i] for network, some in means.items()}
-        copies = {
-            method: f"{mean(seeds, method, 'copies')[i]:.3g}" for method in METHODS
-        }
+        copies = {method: f"{some[i]:.3g}" for method, some in many.items()}
         lines.append(_robustness_line(name, values, copies))
     averages = {network: some.mean() for network, some in means.items()}
     lines.append(_robustness_line("AVG", averages, dict.fromkeys(METHODS, "")))
@@ -85,7 +83,6 @@ def _robustness_line(
 
 
 def summary(seeds: Sequence[Seed]) -> str:
-    """Returns table III: a summary of the methods."""
     lines = [
         f"Table III, mean over seeds: {len(seeds)}",
         f"{'C':8}{'input size':>12}{'train. time':>13}{'accuracy':>10}"
@@ -111,8 +108,6 @@ _PAPER_ACCURACY = {"DA": 0.11, "LDA": 0.18, "NP": 0.64, "LNP": 0.05}
 def findings(
     seeds: Sequence[Seed], alterations: Sequence[jaxrob.Alteration]
 ) -> list[str]:
-    """Returns all findings, with 95 % intervals over the seeds."""
-
     def rob(name: str) -> np.ndarray:
         return np.array([np.mean(seed[name]["robustness"]) for seed in seeds])
 
@@ -133,19 +128,13 @@ def findings(
         paper = ""
         if name in _PAPER_ACCURACY:
             paper = f" (paper: +{_PAPER_ACCURACY[name]:.2f})"
-        lines.append(
-            _line(
-                f"accuracy on unaltered images {name} - original{paper}",
-                acc(name) - acc("original"),
-                equal=True,
-            )
-        )
+        what = f"accuracy on unaltered images {name} - original{paper}"
+        lines.append(_line(what, acc(name) - acc("original"), equal=True))
     for name in METHODS:
         gains = [_gains(seed["original"], seed[name], alterations) for seed in seeds]
         far, near = np.transpose(gains)
-        lines.append(
-            _line(f"accuracy gained by {name}, far levels - near ones", far - near)
-        )
+        what = f"accuracy gained by {name}, far levels - near ones"
+        lines.append(_line(what, far - near))
     lines.append(_line("robustness WL - DA (not in the paper)", rob("WL") - rob("DA")))
     lines.append(_line("robustness WL - LDA (likewise)", rob("WL") - rob("LDA")))
     if seeds[0]["original"]["adversariability"] is not None:
@@ -166,9 +155,8 @@ def _gains(
         end = np.where(away < 0, alteration.lower, alteration.upper)
         span = np.where(away == 0, 1.0, end - alteration.identity)
         share = away / span
-        gain = np.subtract(
-            retrained["curves"][i]["accuracy"], original["curves"][i]["accuracy"]
-        )
+        curves = (one["curves"][i]["accuracy"] for one in (retrained, original))
+        gain = np.subtract(*curves)
         far.append(gain[share > 0.5].mean())
         near.append(gain[share <= 0.5].mean())
     if not far:
@@ -195,7 +183,6 @@ def _line(what: str, differences: np.ndarray, equal: bool = False) -> str:
 
 
 def _correlation(seeds: Sequence[Seed]) -> str:
-    """Returns the correlation of robustness and adversariability over method means."""
     robustness = [mean(seeds, name, "robustness").mean() for name in NETWORKS]
     score = [mean(seeds, name, "adversariability") for name in NETWORKS]
     found: Any = stats.spearmanr(robustness, score)
@@ -215,7 +202,6 @@ def write_figures(
     alterations: Sequence[jaxrob.Alteration],
     threshold: float,
 ) -> int:
-    """Writes a figure for each method; returns the number of figures."""
     for method, number in _NUMBERS.items():
         figure = _figure(seeds, method, alterations, threshold)
         name = method if number is None else f"figure{number}-{method}"
@@ -225,29 +211,18 @@ def write_figures(
 
 
 def _figure(
-    seeds: Sequence[Seed],
-    method: str,
-    alterations: Sequence[jaxrob.Alteration],
-    threshold: float,
+    seeds: Sequence[Seed], method: str, alterations: Sequence[Any], threshold: float
 ) -> Figure:
     """Plots accuracy over the level: original dashed, retrained solid."""
     figure, panels = plt.subplots(2, 4, figsize=(14, 6.4), layout="constrained")
     for i, (axes, alteration) in enumerate(zip(panels.flat, alterations)):
-        for name, style, colour in (
-            ("original", "--", "tab:gray"),
-            (method, "-", "tab:blue"),
-        ):
+        lines = ("original", "--", "tab:gray"), (method, "-", "tab:blue")
+        for name, style, colour in lines:
             levels = seeds[0][name]["curves"][i]["levels"]
             curves = [seed[name]["curves"][i]["accuracy"] for seed in seeds]
             axes.plot(levels, np.mean(curves, axis=0), style, color=colour, label=name)
-            axes.fill_between(
-                levels,
-                np.min(curves, 0),
-                np.max(curves, 0),
-                color=colour,
-                alpha=0.2,
-                lw=0,
-            )
+            ends = np.min(curves, axis=0), np.max(curves, axis=0)
+            axes.fill_between(levels, *ends, color=colour, alpha=0.2, lw=0)
         axes.axhline(threshold, color="black", lw=0.8, ls=":", label="threshold")
         before, after = (
             mean(seeds, name, "robustness")[i] for name in ("original", method)

@@ -56,17 +56,14 @@ def load(first: int = 0, num_images: int | None = None) -> Benchmark:
 
 
 def title() -> str:
-    """Returns the benchmark in a few words, for file names too."""
     return "idc" if NAME.value == "idc" else f"{NAME.value}-{NETWORK.value}"
 
 
 def output() -> pathlib.Path:
-    """Returns the output folder."""
     return files.output_folder(OUTPUT.value)
 
 
 def key() -> jax.Array:
-    """Returns the key of the training and of the alterations."""
     return jax.random.key(SEED.value)
 
 
@@ -89,18 +86,11 @@ def dense(
             is_same = known.provenance | source == known.provenance
             if is_same and known.rule == rule:
                 return known
-    found = jaxrob.assess(
-        benchmark.classifier,
-        benchmark.test_set,
-        alteration,
-        THRESHOLD.value,
-        strategy=jaxrob.strategies.Uniform(num_levels),
-        rule=rule,
-        key=key(),
-        journal=_journal(benchmark, "dense"),
-        mesh=hosts.mesh(),
+    how = _journal(benchmark, "dense")
+    found = ranges.assessed(
+        *benchmark[:2], alteration, THRESHOLD.value, num_levels, key(), how, rule=rule,
         progress=PROGRESS.value,
-    )
+    )  # fmt: skip
     files.write(path, found.to_json(answers=False).encode())
     return found
 
@@ -117,8 +107,7 @@ def correct(
             if str(known["source"]) == source:
                 return np.unpackbits(known["bits"], axis=1, count=num_images).view(bool)
     curve = jaxrob.evaluate(
-        benchmark.classifier,
-        benchmark.test_set,
+        *benchmark[:2],
         alteration,
         ranges.evenly_spaced_levels(alteration, num_levels),
         key=key(),
@@ -134,10 +123,7 @@ def correct(
 
 
 def _source(benchmark: Benchmark, alteration: jaxrob.Alteration) -> dict[str, Any]:
-    """Returns the provenance of an assessment."""
-    found = jaxrob.provenance(
-        benchmark.classifier, benchmark.test_set, key(), hosts.mesh()
-    )
+    found = jaxrob.provenance(*benchmark[:2], key(), hosts.mesh())
     return found | {
         "alteration": alteration.description,
         "stochastic": found["stochastic"] or alteration.stochastic,
@@ -157,16 +143,12 @@ def _trained() -> jaxrob.Classifier:
     train_set = data.load(NAME.value, "train", DATA_DIR.value)
     module = classifiers.module(NETWORK.value, len(datasets.class_names(train_set)))
     epochs = EPOCHS.value or _EPOCHS[NAME.value]
-    path = _path("networks", f"epochs{epochs}.msgpack")
-    if (kept := files.read(path)) is not None:
-        return classifiers.from_bytes(module, train_set.images.shape[1:], kept)
-    classifier = training.fit(
+    return classifiers.kept(
+        _path("networks", f"epochs{epochs}.msgpack"),
         module,
-        train_set,
-        key=key(),
-        epochs=epochs,
-        mesh=hosts.mesh(),
-        progress=PROGRESS.value,
-    )
-    files.write(path, classifiers.to_bytes(classifier))
-    return classifier
+        train_set.images.shape[1:],
+        lambda: training.fit(
+            module, train_set, key=key(), epochs=epochs, mesh=hosts.mesh(),
+            progress=PROGRESS.value,
+        ),
+    )  # fmt: skip

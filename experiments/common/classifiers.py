@@ -1,11 +1,11 @@
 """The classifiers of the scripts: networks by name, trained, kept or published."""
 
-import functools
 import math
 import os
 import pathlib
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,25 +21,20 @@ from jaxrob import alterations, networks, training
 
 class _Network(NamedTuple):
     make: Callable[..., linen.Module]
-    epochs: int  # epochs that suffice for the digits
+    epochs: int = 10  # that suffice for the digits
     outputs: str = "logits"
 
 
 _NETWORKS = {
-    "mlp": _Network(networks.MLP, 10),
-    "mnist_cnn": _Network(networks.MnistCNN, 10),
-    "strided_cnn": _Network(networks.StridedCNN, 10),
-    "wide_strided_cnn": _Network(
-        functools.partial(networks.StridedCNN, features=(32, 64, 128)), 10
-    ),
+    "mlp": _Network(networks.MLP),
+    "mnist_cnn": _Network(networks.MnistCNN),
+    "strided_cnn": _Network(networks.StridedCNN),
+    "wide_strided_cnn": _Network(partial(networks.StridedCNN, features=(32, 64, 128))),
     # Stride 2 first: a quarter of the work, a few points less accurate.
-    "resnet": _Network(functools.partial(networks.ResNet, stem_stride=2), 10),
+    "resnet": _Network(partial(networks.ResNet, stem_stride=2)),
     # Of 0.4 GMAC for photographs of 224 px.
     "resnet_224": _Network(
-        functools.partial(
-            networks.ResNet, blocks=(1, 1, 1, 1), width=24, stem_stride=2
-        ),
-        10,
+        partial(networks.ResNet, blocks=(1, 1, 1, 1), width=24, stem_stride=2)
     ),
     "idc_cnn": _Network(networks.IdcCNN, 30, "sigmoid"),
     "vgg16": _Network(networks.VGG16, 30),
@@ -57,7 +52,6 @@ _NORMALISED = ("resnet", "resnet_224", "vgg16")
 
 
 def module(name: str, num_classes: int) -> linen.Module:
-    """Returns the network called `name`, one of `NAMES`, without weights."""
     if name != "idc_cnn":
         return _NETWORKS[name].make(num_classes=num_classes)
     if num_classes != 2:
@@ -72,7 +66,6 @@ def train(
     epochs: int | None = None,
     progress: bool = True,
 ) -> jaxrob.Classifier:
-    """Trains a network on a data set."""
     usual = _NETWORKS[name]
     if epochs is None:
         steps_an_epoch = math.ceil(len(dataset) / _BATCH_SIZE)
@@ -101,10 +94,7 @@ def at_epochs(
     """A network after some epochs, of which the last ends the training; kept there."""
     network = module(name, len(datasets.class_names(train_set)))
     epochs, number = max(chosen), len(train_set)
-    schedule: dict[str, Any] = {
-        "epochs": epochs,
-        "batch_size": min(_BATCH_SIZE, number),
-    }
+    schedule: Any = {"epochs": epochs, "batch_size": min(_BATCH_SIZE, number)}
     title = f"{data}-{name}-seed{seed}-{number}images-{epochs}epochs"
     if data == "cifar10":
         schedule, title = for_photographs(name, number, epochs), f"{title}-augmented"
@@ -118,15 +108,11 @@ def at_epochs(
 
     if None in kept.values():
         start = time.perf_counter()
+        key = jax.random.split(jax.random.key(seed), 3)[0]
         training.fit(
-            network,
-            train_set,
-            key=jax.random.split(jax.random.key(seed), 3)[0],
-            **schedule,
-            on_epoch=keep,
-            mesh=hosts.mesh(),
+            network, train_set, key=key, **schedule, on_epoch=keep, mesh=hosts.mesh(),
             progress=progress,
-        )
+        )  # fmt: skip
         print(f"trained in {time.perf_counter() - start:.1f} s")
     shape = train_set.images.shape[1:]
     return {
@@ -150,37 +136,45 @@ def for_photographs(name: str, num_images: int, epochs: int) -> dict[str, Any]:
 
 
 def one_cycle(name: str, num_steps: int) -> optax.GradientTransformation:
-    """Returns the optimiser of `for_photographs`, for this many steps."""
-    schedule = optax.cosine_onecycle_schedule(
-        max(num_steps, 2),
-        _RATE_NORMALISED if name in _NORMALISED else _RATE,
-        pct_start=0.2,
-    )
+    rate = _RATE_NORMALISED if name in _NORMALISED else _RATE
+    steps = max(num_steps, 2)
+    schedule = optax.cosine_onecycle_schedule(steps, rate, pct_start=0.2)
     return optax.adamw(schedule, weight_decay=0.01)
 
 
 def untrained(
     name: str, image_shape: tuple[int, ...], num_classes: int, key: jax.Array
 ) -> jaxrob.Classifier:
-    """Returns a network with random weights, for scripts that measure speed."""
     network = module(name, num_classes)
     variables = network.init(key, jnp.zeros((1, *image_shape)))
     return jaxrob.Classifier.from_linen(network, variables, _NETWORKS[name].outputs)
 
 
 def to_bytes(classifier: jaxrob.Classifier) -> bytes:
-    """Serialises a classifier's variables, for `from_bytes` in a later run."""
     return serialization.to_bytes(classifier.variables)
 
 
 def from_bytes(
     network: linen.Module, image_shape: tuple[int, ...], content: bytes
 ) -> jaxrob.Classifier:
-    """Restores the classifier of `network` from the bytes of `to_bytes`."""
     image = jnp.zeros((1, *image_shape))
     like = jax.eval_shape(network.init, jax.random.key(0), image)
     variables = serialization.from_bytes(like, content)
     return jaxrob.Classifier.from_linen(network, variables)
+
+
+def kept(
+    path: pathlib.Path,
+    network: linen.Module,
+    image_shape: tuple[int, ...],
+    train: Callable[[], jaxrob.Classifier],
+) -> jaxrob.Classifier:
+    """A network from its file or, if there is none, trained and written."""
+    if (content := files.read(path)) is not None:
+        return from_bytes(network, image_shape, content)
+    classifier = train()
+    files.write(path, to_bytes(classifier))
+    return classifier
 
 
 def published_idc(data_dir: str | None) -> jaxrob.Classifier:
@@ -191,7 +185,6 @@ def published_idc(data_dir: str | None) -> jaxrob.Classifier:
 
 
 def clean_accuracy(classifier: jaxrob.Classifier, dataset: jaxrob.Dataset) -> float:
-    """Returns the clean accuracy."""
     curve = jaxrob.evaluate(
         classifier, dataset, alterations.brightness(), [0.0], mesh=hosts.mesh()
     )
@@ -211,13 +204,9 @@ def _mirrored_and_shifted(
             return {"index": index.reshape(steps, batch_size)}
 
         def make(
-            images: jax.Array,
-            labels: jax.Array,
-            drawn: dict[str, jax.Array],
-            key: jax.Array,
-            losses: training.Losses,
+            images: jax.Array, labels: jax.Array, drawn: Any, key: jax.Array, _: Any
         ) -> tuple[jax.Array, jax.Array]:
-            del drawn, losses
+            del drawn
             mirror_key, shift_key = jax.random.split(key)
             mirrored = jax.random.bernoulli(mirror_key, shape=(len(images), 1, 1, 1))
             images = jnp.where(mirrored, images[:, :, ::-1], images)

@@ -1,5 +1,7 @@
 """Classes and images of a data set, or random ones."""
 
+from typing import Any
+
 import numpy as np
 from PIL import Image
 
@@ -13,7 +15,6 @@ def evenly_picked(dataset: jaxrob.Dataset, most: int) -> jaxrob.Dataset:
 
 
 def class_names(dataset: jaxrob.Dataset) -> tuple[str, ...]:
-    """Returns the names of the classes, which the papers' data sets have."""
     if dataset.class_names is None:
         raise ValueError(f"the data set {dataset.name!r} names no classes")
     return dataset.class_names
@@ -26,11 +27,7 @@ def unit_range(images: np.ndarray) -> np.ndarray:
 
 
 def test_images(
-    name: str | None,
-    shape: tuple[int, ...],
-    count: int,
-    data_dir: str | None,
-    seed: int,
+    name: str | None, shape: tuple[int, ...], count: int, data_dir: Any, seed: int
 ) -> tuple[np.ndarray, str]:
     """A data set's uint8 images `[count, *shape]`, or noise; nameless, smooth ones."""
     if name is None:
@@ -45,11 +42,9 @@ def test_images(
 
 
 def smooth_pictures(number: int, size: int, seed: int) -> np.ndarray:
-    """Returns smooth random pictures with a little noise, uint8 `[N, H, W, 3]`."""
     random = np.random.default_rng(seed)
     coarse = random.integers(0, 256, (number, 8, 8, 3), np.uint8)
-    smooth = np.stack(
-        [Image.fromarray(one).resize((size, size), Image.BICUBIC) for one in coarse]
-    )
+    how = (size, size), Image.BICUBIC
+    smooth = np.stack([Image.fromarray(one).resize(*how) for one in coarse])
     noise = random.integers(-3, 4, smooth.shape)
     return np.clip(smooth + noise, 0, 255).astype(np.uint8)

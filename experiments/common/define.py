@@ -6,7 +6,9 @@ A script gives its default, and the flag's special meaning there, if any:
     _NUM_IMAGES = define.num_images(1000, "Test images at most, evenly picked.")
 """
 
+import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from absl import app, flags
 
@@ -17,16 +19,57 @@ from jaxrob import roma
 flags.disclaim_key_flags()
 
 
+def _flag(
+    define: Callable[..., Any], name: str, usual: Any, what: str, *bounds: float
+) -> Callable[..., flags.FlagHolder[Any]]:
+    """Defines a flag's function, of its default and its help."""
+
+    def flag(default: Any = usual, help: str = what) -> flags.FlagHolder[Any]:
+        return define(name, default, help, *bounds)
+
+    return flag
+
+
+_integer = functools.partial(_flag, flags.DEFINE_integer)
+_float = functools.partial(_flag, flags.DEFINE_float)
+_text = functools.partial(_flag, flags.DEFINE_string)
+
+data_dir = _text("data_dir", None, "Folder of data sets; by default $JAXROB_DATA_DIR.")
+output = _text("output", None, "Folder written to.")
+progress = _flag(
+    flags.DEFINE_bool, "progress", True, "Whether progress bars are shown."
+)
+epochs = _integer("epochs", None, "Training epochs.", 1)
+num_train = _integer("num_train", None, "Training images at most.", 2)
+num_images = _integer("num_images", None, "Test images at most, the first ones.", 1)
+levels = _integer("levels", None, "Levels of each alteration.", 2)
+threshold = _float("threshold", 0.8, "Lowest accepted accuracy.", 0, 1)
+seed = _integer("seed", 0, "Random seed.", 0)
+# Of scripts that measure speed.
+num_levels = _integer("num_levels", None, "Levels of each alteration.", 1)
+repeats = _integer("repeats", 5, "Timed runs of each.", 1)
+# Of RoMA.
+num_inputs = _integer("num_inputs", None, "Inputs of RoMA at most.", 1)
+num_samples = _integer("num_samples", None, "RoMA's plain draws an input, n.", 8)
+delta = _float("delta", 0.6, "Least confidence of a distinct answer.")
+epsilons = _flag(flags.DEFINE_list, "epsilons", None, "Radii.")
+budget = _integer(
+    "budget", 0, 'Forward passes for an input by "auto"; 0 for no limit.', 0
+)
+# Of scripts that train several networks of each kind, or Bayesian ones.
+seeds = _integer("seeds", None, "Networks of each kind.", 1)
+samples = _integer("samples", 10, "Draws from the posterior, T.", 1)
+alpha = _float("alpha", 0.8, "Confidence level of an answer.", 0, 1)
+
+
+def epochs_or_usual(
+    help: str = "Training epochs; by default a number for the data set.",
+) -> flags.FlagHolder[int | None]:
+    return epochs(None, help)
+
+
 def dataset(*names: str) -> flags.FlagHolder[str]:
-    """`--dataset`, one of the names; the first by default."""
     return flags.DEFINE_enum("dataset", names[0], names, "Data set.")
-
-
-def data_dir() -> flags.FlagHolder[str | None]:
-    """`--data_dir`."""
-    return flags.DEFINE_string(
-        "data_dir", None, "Folder of data sets; by default $JAXROB_DATA_DIR."
-    )
 
 
 def network(
@@ -34,84 +77,15 @@ def network(
     default: str = "mnist_cnn",
     help: str = "Network.",
 ) -> flags.FlagHolder[str]:
-    """`--network`, one of the names in `classifiers`."""
     return flags.DEFINE_enum("network", default, names, help)
-
-
-def epochs_or_usual(
-    help: str = "Training epochs; by default a number for the data set.",
-) -> flags.FlagHolder[int | None]:
-    """`--epochs`, None by default."""
-    return flags.DEFINE_integer("epochs", None, help, 1)
-
-
-def _integer(
-    name: str, usual: str, least: int = 1
-) -> Callable[..., flags.FlagHolder[int]]:
-    """Defines a flag's function, of its default and its help."""
-
-    def flag(default: int, help: str = usual) -> flags.FlagHolder[int]:
-        return flags.DEFINE_integer(name, default, help, least)
-
-    return flag
-
-
-epochs = _integer("epochs", "Training epochs.")
-num_train = _integer("num_train", "Training images at most.", 2)
-num_images = _integer("num_images", "Test images at most, the first ones.")
-levels = _integer("levels", "Levels of each alteration.", 2)
-#: Of scripts that measure speed.
-num_levels = _integer("num_levels", "Levels of each alteration.")
-num_inputs = _integer("num_inputs", "Inputs of RoMA at most.")
-num_samples = _integer("num_samples", "RoMA's plain draws an input, n.", 8)
-#: Of scripts that train several networks of each kind.
-seeds = _integer("seeds", "Networks of each kind.")
-
-
-def repeats() -> flags.FlagHolder[int]:
-    """`--repeats`, of scripts that measure speed."""
-    return flags.DEFINE_integer("repeats", 5, "Timed runs of each.", 1)
 
 
 def n() -> flags.FlagHolder[int]:
     """`--n`, of scripts that compare ASAP with a fine grid."""
-    flag = flags.DEFINE_integer(
-        "n", 1024, "ASAP's n, and the intervals of the grid; a power of 2.", 8
-    )
-    flags.register_validator(
-        flag, lambda n: n & (n - 1) == 0, message="must be a power of 2"
-    )
+    about = "ASAP's n, and the intervals of the grid; a power of 2."
+    flag = flags.DEFINE_integer("n", 1024, about, 8)
+    flags.register_validator(flag, lambda n: n & (n - 1) == 0, "must be a power of 2")
     return flag
-
-
-def threshold() -> flags.FlagHolder[float]:
-    """`--threshold`."""
-    return flags.DEFINE_float("threshold", 0.8, "Lowest accepted accuracy.", 0, 1)
-
-
-def threshold_or_usual(help: str) -> flags.FlagHolder[float | None]:
-    """`--threshold`, None by default."""
-    return flags.DEFINE_float("threshold", None, help, 0, 1)
-
-
-def samples() -> flags.FlagHolder[int]:
-    """`--samples`, of Bayesian networks."""
-    return flags.DEFINE_integer("samples", 10, "Draws from the posterior, T.", 1)
-
-
-def alpha() -> flags.FlagHolder[float]:
-    """`--alpha`, of Bayesian networks."""
-    return flags.DEFINE_float("alpha", 0.8, "Confidence level of an answer.", 0, 1)
-
-
-def delta() -> flags.FlagHolder[float]:
-    """`--delta`, of RoMA."""
-    return flags.DEFINE_float("delta", 0.6, "Least confidence of a distinct answer.")
-
-
-def epsilons(default: Sequence[str], help: str) -> flags.FlagHolder[list[str]]:
-    """`--epsilons`, several radii of RoMA's ball."""
-    return flags.DEFINE_list("epsilons", default, help)
 
 
 def estimators(
@@ -119,15 +93,7 @@ def estimators(
     allowed: Sequence[str] = roma.ESTIMATORS,
     help: str = "Estimators side by side",
 ) -> flags.FlagHolder[list[str]]:
-    """`--estimators`, of RoMA."""
     return choices("estimators", default, allowed, help)
-
-
-def budget() -> flags.FlagHolder[int]:
-    """`--budget`, of RoMA's "auto"."""
-    return flags.DEFINE_integer(
-        "budget", 0, 'Forward passes for an input by "auto"; 0 for no limit.', 0
-    )
 
 
 def choices(
@@ -143,23 +109,7 @@ def choices(
     return flag
 
 
-def seed() -> flags.FlagHolder[int]:
-    """`--seed`."""
-    return flags.DEFINE_integer("seed", 0, "Random seed.", 0)
-
-
-def output(default: str) -> flags.FlagHolder[str]:
-    """`--output`."""
-    return flags.DEFINE_string("output", default, "Folder written to.")
-
-
-def progress() -> flags.FlagHolder[bool]:
-    """`--progress`."""
-    return flags.DEFINE_bool("progress", True, "Whether progress bars are shown.")
-
-
 def numbers(name: str, texts: Sequence[str], kind: type = float) -> list:
-    """Parses a flag's values as numbers."""
     try:
         return [kind(text) for text in texts]
     except ValueError as error:

@@ -5,11 +5,14 @@ On several hosts only the first process writes, and broadcasts what it reads.
 
 import atexit
 import json
+import math
 import pathlib
 import re
 import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 import jaxrob
 from common import hosts
@@ -27,7 +30,6 @@ def output_folder(folder: str) -> pathlib.Path:
 
 
 def write_json(path: pathlib.Path, document: Any) -> None:
-    """Writes a result, which may hold arrays, into an existing folder."""
     text = json.dumps(document, indent=1, default=lambda array: array.tolist())
     path.write_text(text)
 
@@ -68,8 +70,20 @@ def write(path: pathlib.Path, content: bytes) -> None:
     unfinished.replace(path)
 
 
+def without_nan(value: Any) -> Any:
+    """Replaces NaN and infinity by None, because JSON has neither."""
+    if isinstance(value, dict):
+        return {name: without_nan(one) for name, one in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [without_nan(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
 def assessment_name(alteration: str) -> str:
-    """Returns the name of an assessment's file, without its extension."""
     return re.sub(r"\W+", "_", alteration)
 
 

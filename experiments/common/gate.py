@@ -40,7 +40,6 @@ def define_require(*quantities: str) -> Callable[[], list[reporting.Requirement]
 
 
 def define_regressions() -> flags.FlagHolder[list[str]]:
-    """Defines the flag `--regressions`, for a script that writes assessments."""
     return flags.DEFINE_multi_string(
         "regressions",
         [],
@@ -53,7 +52,6 @@ def define_regressions() -> flags.FlagHolder[list[str]]:
 def earlier(
     flag: flags.FlagHolder[list[str]], alterations: Sequence[jaxrob.Alteration]
 ) -> list[jaxrob.Assessment]:
-    """Reads the assessments that `--regressions` names, before the work begins."""
     names = [one.name for one in alterations]
     try:
         return reporting.earlier_assessments(flag.value, names)
@@ -66,7 +64,6 @@ def require(
     found: Mapping[str, jaxrob.Assessment | roma.RomaResult | Mapping[str, float]],
     regressions: Sequence[str] = (),
 ) -> None:
-    """Exits with status 1 if a result is not good enough."""
     if line := reporting.verdict(requirements, found, regressions):
         sys.exit(line)
 

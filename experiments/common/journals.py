@@ -14,7 +14,6 @@ _JOURNAL = flags.DEFINE_string(
 
 
 def path(name: str) -> pathlib.Path | None:
-    """Returns the journal called `name`; None if no folder is given."""
     if _JOURNAL.value is None:
         return None
     folder = pathlib.Path(_JOURNAL.value)

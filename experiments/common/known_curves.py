@@ -19,7 +19,6 @@ _FREQUENCIES = np.arange(1, 7) / 2
 
 
 def joined(points: Sequence[tuple[float, float]]) -> Shape:
-    """Interpolates linearly between points (level, probability)."""
     levels, values = zip(*points)
     return lambda x: np.interp(x, levels, values)
 

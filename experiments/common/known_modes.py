@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import special
+from scipy import integrate, optimize, special, stats
 
 import jaxrob
-from common import linear_truth
 
 EPSILON, DELTA = 0.1, 0.6
 LOGIT = float(special.logit(DELTA))
@@ -118,7 +117,6 @@ def _case(
 
 
 def _apart(dim: int, number: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Returns random directions that share no coordinate."""
     places, directions = rng.permutation(dim), np.zeros((number, dim))
     for first, direction in enumerate(directions):
         mine = places[first::number]
@@ -127,7 +125,6 @@ def _apart(dim: int, number: int, rng: np.random.Generator) -> list[np.ndarray]:
 
 
 def _union(modes: list[_Mode], norm: str) -> float:
-    """Returns the log-probability that a point is in any of the modes."""
     log_p = np.array([mode.log_probability for mode in modes])
     if norm == "l2":
         return float(special.logsumexp(log_p))
@@ -151,16 +148,9 @@ def _half_spaces(modes: list[_Mode], norm: str) -> jaxrob.Classifier:
         deviation = np.linalg.norm(a) / np.sqrt(3 if norm == "linf" else len(a) + 2)
 
         def log_probability(t: float, a: np.ndarray = a) -> float:
-            if not t:
-                return np.log(0.5)
-            if norm == "linf":
-                return linear_truth.linear_linf_log_probability(a, t)
-            length = float(np.linalg.norm(a))
-            return linear_truth.linear_l2_log_probability(length, len(a), t)
+            return linear_log_probability(a, t, norm) if t else np.log(0.5)
 
-        far = linear_truth.threshold(
-            log_probability, mode.log_probability, 0.9999 * highest
-        )
+        far = threshold(log_probability, mode.log_probability, 0.9999 * highest)
         scale = mode.steepness / deviation
         weights.append(scale * a)
         offsets.append(LOGIT - scale * far)
@@ -206,3 +196,58 @@ def _slab(variables: Any, images: jax.Array) -> jax.Array:
     direction, centre, half = variables
     along = jnp.matmul(_points(images), direction, precision="highest")
     return _second(20 * (half - jnp.abs(along - centre)))
+
+
+# Probabilities that a linear function exceeds a threshold in a unit ball.
+
+
+def _in_box(a: np.ndarray, t: float) -> float:
+    """Log P(a . u >= t) for u uniform in [-1, 1]^d, for d at least 3, within 1e-9."""
+    # The inverse Laplace transform along a line through its saddle point (Lugannani and
+    # Rice, 1980), where the integrand hardly cancels.
+    a = np.abs(np.asarray(a, np.float64))
+    a = a[a > 0]
+    if t < 0:
+        return np.log1p(-np.exp(_in_box(a, -t)))
+
+    def cumulant(z: complex) -> complex:
+        # log(sinh(a z) / (a z)), without overflow.
+        az = a * z
+        return (az + np.log(-np.expm1(-2 * az)) - np.log(2 * az)).sum()
+
+    def slope(theta: float) -> float:
+        return (a / np.tanh(a * theta) - 1 / theta).sum() - t
+
+    deviation = np.sqrt((a**2).sum() / 3)
+    # Away from the pole at 0.
+    theta, high = 1 / deviation, 2 / deviation
+    if slope(theta) < 0:
+        while slope(high) < 0:
+            high *= 2
+        theta = optimize.root_scalar(slope, bracket=(theta, high)).root
+    top = cumulant(theta) - theta * t
+
+    def integrand(w: float) -> float:
+        z = theta + 1j * w / deviation
+        return (np.exp(cumulant(z) - z * t - top) / z).real
+
+    area = integrate.quad(integrand, 0, np.inf, limit=1000, epsabs=0, epsrel=1e-9)[0]
+    return top + np.log(area / (np.pi * deviation))
+
+
+def linear_log_probability(a: np.ndarray, t: float, norm: str) -> float:
+    """Log P(a . u >= t) for u uniform in the unit ball of a norm."""
+    if norm == "linf":
+        return _in_box(a, t)
+    # For a coordinate s of u, (1 + s) / 2 ~ Beta((d + 1) / 2, the same).
+    half, length = (len(a) + 1) / 2, float(np.linalg.norm(a))
+    return float(stats.beta.logsf((1 + t / length) / 2, half, half))
+
+
+def threshold(
+    log_probability: Callable[[float], float], log_p: float, high: float
+) -> float:
+    """Finds t in (0, high) at which a decreasing `log_probability(t)` is `log_p`."""
+    return optimize.root_scalar(
+        lambda t: log_probability(t) - log_p, bracket=(0, high), xtol=1e-12
+    ).root

@@ -102,7 +102,6 @@ def _replay(
 
 
 def _missing(group: _Nodes, tolerance: float) -> list[float]:
-    """Returns the levels of a group of nodes that have not been evaluated."""
     # In narrow intervals nodes are closer than the tolerance, so a neighbour must not
     # pass for the node. Groups are evaluated whole: if one node is known exactly, the
     # others were evaluated too, and only moved.

@@ -1,8 +1,13 @@
-"""Alterations that the scripts share, beside the papers', and levels in a range."""
+"""Alterations that the scripts share, beside the papers', and even levels of them."""
 
+import pathlib
+from typing import Any
+
+import jax
 import numpy as np
 
 import jaxrob
+from common import hosts
 from jaxrob import alterations
 
 # Ranges so wide that a network trained on clean digits fails in some.
@@ -23,3 +28,27 @@ def evenly_spaced_levels(alteration: jaxrob.Alteration, number: int) -> np.ndarr
     # Symmetric, unlike `numpy.linspace`'s: the middle of [-4, 4] is 0.
     share = np.arange(number) / (number - 1)
     return alteration.lower * share[::-1] + alteration.upper * share
+
+
+def assessed(
+    classifier: jaxrob.Classifier,
+    dataset: jaxrob.Dataset,
+    alterations: Any,
+    threshold: float,
+    num_levels: int,
+    key: jax.Array,
+    journal: pathlib.Path | None = None,
+    **given: Any,
+) -> Any:
+    """Assesses at even levels, on all devices of all processes."""
+    return jaxrob.assess(
+        classifier,
+        dataset,
+        alterations,
+        threshold,
+        strategy=jaxrob.strategies.Uniform(num_levels),
+        key=key,
+        journal=journal,
+        mesh=hosts.mesh(),
+        **given,
+    )

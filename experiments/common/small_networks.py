@@ -114,7 +114,6 @@ def _chosen(
 def _counted(
     weights: Any, image: np.ndarray, epsilon: float, most: int, rng: Any
 ) -> tuple[float, float]:
-    """Returns the log-probability and its error."""
     hits = draws = 0
     while hits < _HITS and draws < most:
         number = min(10 * _BATCH, most - draws)
@@ -125,8 +124,10 @@ def _counted(
     return float(np.log(hits / draws)), float(hits**-0.5)
 
 
-def _corner(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return x.min(axis=1) > 1 - 0.3 ** (1 / x.shape[1])
+def _wedge(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Whether points lie between two nearly parallel planes, beside their line."""
+    first, second = x[:, 0] - 0.5, x[:, 1] - rng.uniform(0.4, 0.6)
+    return (first > 0) & (np.abs(second) < 0.25 * first)
 
 
 def _slab(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -135,16 +136,15 @@ def _slab(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.abs(along - np.quantile(along, 0.6)) < 0.05
 
 
-def _wedge(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Whether points lie between two nearly parallel planes, beside their line."""
-    first, second = x[:, 0] - 0.5, x[:, 1] - rng.uniform(0.4, 0.6)
-    return (first > 0) & (np.abs(second) < 0.25 * first)
-
-
 def _islands(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     centres = rng.uniform(0.2, 0.8, (3, x.shape[1]))
     nearest = np.linalg.norm(x[:, None] - centres, axis=2).min(axis=1)
     return nearest < np.quantile(nearest, 0.08)
 
 
-_REGIONS = {"corner": _corner, "slab": _slab, "wedge": _wedge, "islands": _islands}
+_REGIONS: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
+    "corner": lambda x, rng: x.min(axis=1) > 1 - 0.3 ** (1 / x.shape[1]),
+    "slab": _slab,
+    "wedge": _wedge,
+    "islands": _islands,
+}

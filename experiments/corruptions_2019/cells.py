@@ -44,14 +44,13 @@ def failing(levels: np.ndarray, values: np.ndarray, threshold: float) -> float:
 
 
 def row(name: str, assessment: jaxrob.Assessment) -> dict[str, Any]:
-    """A table's row; its accuracy "fails within" where the 95 % band's two ends do."""
     levels, threshold = assessment.levels, assessment.threshold
     low, high = metrics.bands(assessment.curve.confusion, assessment.measure)
     values = assessment.values
     return {
         "corruption": name,
         "clean error": 1 - float(values[0]),
-        "errors": [1 - float(values[at]) for at in _at_severities(levels)],
+        "errors": [1 - float(values[levels == at].item()) for at in SEVERITIES],
         "fails at": failing(levels, values, threshold),
         "fails within": [failing(levels, one, threshold) for one in (low, high)],
         "robustness": assessment.robustness,
@@ -62,13 +61,7 @@ def row(name: str, assessment: jaxrob.Assessment) -> dict[str, Any]:
     }
 
 
-def _at_severities(levels: np.ndarray) -> list[int]:
-    """Returns the positions of severities 1 to 5 in the levels; all must be there."""
-    return [int(np.flatnonzero(levels == severity)[0]) for severity in SEVERITIES]
-
-
 def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Formats a table of errors in per cent and failing severities."""
     head = "".join(f"{severity:7d}" for severity in SEVERITIES)
     found = [f"{'error [%] at severity':22}{head}   mean   fails at severity  robust"]
     for one in rows:
@@ -81,7 +74,6 @@ def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _severity_text(row: dict[str, Any]) -> str:
-    """Formats the failing severity with its interval."""
     first, last = row["fails within"]
     if math.isinf(first):
         return _number(first)
@@ -89,7 +81,6 @@ def _severity_text(row: dict[str, Any]) -> str:
 
 
 def mean_line(assessments: Mapping[str, jaxrob.Assessment]) -> str:
-    """Formats the mean over all cells, with its interval, if all fifteen are there."""
     missing = [name for name in CORRUPTIONS if name not in assessments]
     if missing:
         return (

@@ -30,7 +30,6 @@ class Published(NamedTuple):
 
 
 def read(path: pathlib.Path) -> dict[str, Published]:
-    """Reads a table as RobustBench writes it, by model."""
     # It lacks the clean accuracy: `clean_acc`, in per cent, of "<model>.json" beside
     # it.
     try:
@@ -56,20 +55,17 @@ def read(path: pathlib.Path) -> dict[str, Published]:
 def _in_order(
     path: pathlib.Path, by_cell: dict[tuple[str, int], float]
 ) -> dict[str, np.ndarray]:
-    names = sorted({name for name, _ in by_cell}, key=_place)
+    there = {name for name, _ in by_cell}
+    known = [name for name in CORRUPTIONS if name in there]
+    others = sorted(there.difference(CORRUPTIONS))
     try:
         return {
             name: np.array([by_cell[name, severity] for severity in SEVERITIES])
-            for name in names
+            for name in (*known, *others)
         }
     except KeyError as error:
         name, severity = error.args[0]
         raise ValueError(f"{path}: no severity {severity} of {name}") from error
-
-
-def _place(name: str) -> tuple[int, str]:
-    known = name in CORRUPTIONS
-    return CORRUPTIONS.index(name) if known else len(CORRUPTIONS), name
 
 
 def _clean_accuracy(path: pathlib.Path) -> float:
@@ -109,17 +105,14 @@ def robustness(
 
 
 def table(models: dict[str, Published], threshold: float) -> dict[str, Any]:
-    """Returns, for each model, its means, and robustness and bound by corruption."""
     return {
         name: {
             "clean": one.clean,
             "mean accuracy": float(np.mean([*one.accuracy.values()])),
             "mCE": _against(one, models.get(_REFERENCE)),
             "corruptions": {
-                corruption: {
-                    "accuracy": accuracy.tolist(),
-                    **robustness(one.clean, accuracy, threshold),
-                }
+                corruption: {"accuracy": accuracy.tolist()}
+                | robustness(one.clean, accuracy, threshold)
                 for corruption, accuracy in one.accuracy.items()
             },
         }
@@ -128,7 +121,6 @@ def table(models: dict[str, Published], threshold: float) -> dict[str, Any]:
 
 
 def _against(one: Published, reference: Published | None) -> float | None:
-    """Returns the mean corruption error, if there are all the errors that it needs."""
     if reference is None or not set(CORRUPTIONS) <= set(reference.accuracy):
         return None
     if math.isnan(one.clean) or math.isnan(reference.clean):
@@ -144,7 +136,6 @@ def _errors(one: Published) -> dict[str, metrics.ReferenceErrors]:
 
 
 def lines(found: dict[str, Any]) -> list[str]:
-    """Formats a table, and the assumptions of its bounds."""
     text = []
     for name, one in found.items():
         clean = "not known" if math.isnan(one["clean"]) else f"{one['clean']:.2%}"

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from common import classifiers, files, hosts, intervals
+from common import classifiers, files, hosts, intervals, ranges
 from flax import linen
 
 import jaxrob
 from corruptions_2019.cells import row
-from jaxrob import retraining, strategies, training
+from jaxrob import retraining, training
 
 METHODS = ("da", "lda", "worst_level")
 ORIGINAL = "original"
@@ -39,20 +39,16 @@ class Setting(NamedTuple):
     @property
     def groups(self) -> dict[str, list[str]]:
         """Returns the names of the corruptions in the training, and of the others."""
-        return {
-            "trained on": [
-                name for name in self.alterations if name in self.trained_on
-            ],
-            "left out": [
-                name for name in self.alterations if name not in self.trained_on
-            ],
-        }
+        both = {"trained on": [], "left out": []}
+        for name in self.alterations:
+            is_left_out = name not in self.trained_on
+            both["left out" if is_left_out else "trained on"].append(name)
+        return both
 
 
 def one_seed(
     setting: Setting, module: linen.Module, methods: Sequence[str], seed: int
 ) -> dict[str, Any]:
-    """Returns the results of the original and of each retrained network, by method."""
     test_key, train_key, weak_key = jax.random.split(jax.random.key(seed), 3)
     folder = setting.folder / f"seed{seed}"
     trained = [setting.alterations[name] for name in setting.groups["trained on"]]
@@ -92,11 +88,8 @@ def _retrain(
         return retraining.limited_data_augmentation(
             module, setting.train, trained, robustness=weak(), **given
         )
-    method = {
-        "da": retraining.data_augmentation,
-        "worst_level": retraining.worst_level,
-    }[name]
-    return method(module, setting.train, trained, **given)
+    retrain = {"da": retraining.data_augmentation}.get(name, retraining.worst_level)
+    return retrain(module, setting.train, trained, **given)
 
 
 def _weak(
@@ -105,7 +98,6 @@ def _weak(
     trained: Sequence[jaxrob.Alteration],
     key: jax.Array,
 ) -> list[float]:
-    """Returns the original's robustness to each corruption that is trained on."""
     found = _assess(setting, original, setting.validation, trained, key)
     values = [one.robustness for one in found]
     text = ", ".join(f"{one.alteration} {one.robustness:.0%}" for one in found)
@@ -119,29 +111,27 @@ def _kept_network(
     path: pathlib.Path,
     train: Callable[..., jaxrob.Classifier],
 ) -> jaxrob.Classifier:
-    """Reads a network from its file or, if there is none, trains and writes it."""
-    path = path.with_suffix(".msgpack")
+    def trained() -> jaxrob.Classifier:
+        start = time.perf_counter()
+        steps = setting.images_seen // setting.batch_size
+        found = train(
+            images_seen=setting.images_seen,
+            batch_size=setting.batch_size,
+            optimizer=classifiers.one_cycle(setting.network, steps),
+            mesh=hosts.mesh(),
+            progress=setting.progress,
+        )
+        seconds = time.perf_counter() - start
+        print(f"  {path.name} trained in {seconds:.1f} s", flush=True)
+        return found
+
     shape = setting.train.images.shape[1:]
-    if (content := files.read(path)) is not None:
-        return classifiers.from_bytes(module, shape, content)
-    start = time.perf_counter()
-    steps = setting.images_seen // setting.batch_size
-    classifier = train(
-        images_seen=setting.images_seen,
-        batch_size=setting.batch_size,
-        optimizer=classifiers.one_cycle(setting.network, steps),
-        mesh=hosts.mesh(),
-        progress=setting.progress,
-    )
-    print(f"  {path.stem} trained in {time.perf_counter() - start:.1f} s", flush=True)
-    files.write(path, classifiers.to_bytes(classifier))
-    return classifier
+    return classifiers.kept(path.with_suffix(".msgpack"), module, shape, trained)
 
 
 def _answers(
     setting: Setting, classifier: jaxrob.Classifier, path: pathlib.Path, key: jax.Array
 ) -> dict[str, Any]:
-    """Returns errors and robustness of a network by corruption, kept in a file."""
     names = list(setting.alterations)
     settings = {
         "corruptions": names,
@@ -170,23 +160,15 @@ def _assess(
     some: Sequence[jaxrob.Alteration],
     key: jax.Array,
 ) -> Sequence[jaxrob.Assessment]:
-    return jaxrob.assess(
-        classifier,
-        dataset,
-        some,
-        setting.threshold,
-        strategy=strategies.Uniform(setting.levels),
-        rule="linear",
-        key=key,
-        mesh=hosts.mesh(),
-        progress=setting.progress,
-    )
+    return ranges.assessed(
+        classifier, dataset, some, setting.threshold, setting.levels, key,
+        rule="linear", progress=setting.progress,
+    )  # fmt: skip
 
 
 def lines(
     found: Mapping[str, Sequence[dict[str, Any]]], groups: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """Formats means over the seeds, and changes with 95 % intervals."""
     text = []
     for group, names in groups.items():
         if not names:
@@ -198,9 +180,8 @@ def lines(
             for quantity in ("errors", "robustness"):
                 values = _means(seeds, quantity, names)
                 before = _means(found[ORIGINAL], quantity, names)
-                change = (
-                    "" if method == ORIGINAL else intervals.in_points(values - before)
-                )
+                change = intervals.in_points(values - before)
+                change = "" if method == ORIGINAL else change
                 parts.append(f"{values.mean():8.2%} {change:26}")
             text.append("".join(parts).rstrip())
     clean = {
@@ -216,5 +197,4 @@ def lines(
 def _means(
     seeds: Sequence[dict[str, Any]], quantity: str, names: Sequence[str]
 ) -> np.ndarray:
-    """Returns each seed's mean over the corruptions of a group."""
     return np.array([np.mean([one[quantity][name] for name in names]) for one in seeds])

@@ -1,6 +1,6 @@
 """The descriptions of alterations, and their effect on pixels."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -10,12 +10,15 @@ from every_alteration import every_alteration
 
 import jaxrob
 from jaxrob import alterations
+from jaxrob.alterations import corruptions, presets
 from pinned import world
 
+_EVERY = [made for _, made in sorted(every_alteration().items())]
+# Frost's pictures are not part of jaxrob.
+_CORRUPTIONS = [name for name in corruptions.__all__ if name != "frost"]
 
-def said() -> Any:
-    """All presets' descriptions, and their representative levels."""
-    presets = alterations.presets
+
+def _said() -> Any:
     several = {
         "cnn_2020": presets.cnn_2020(),
         "asap_2022": presets.asap_2022(),
@@ -29,29 +32,12 @@ def said() -> Any:
     }
 
 
-def pixels() -> Any:
-    """Every alteration in grey and colour, between its ends and at the identity."""
-    every = [made for _, made in sorted(every_alteration().items())]
-    grey, coloured = jnp.asarray(world.grey()[0]), jnp.float32(world.coloured()[0])
-    return {
-        kind: {one.name: _altered(one, image) for one in every if one.name not in but}
-        for kind, image, but in (
-            ("grey", grey, ["saturation"]),
-            ("coloured", coloured / 255, []),
-        )
-    }
-
-
-def fills_and_options() -> Any:
-    """The effect of options on pixels."""
+def _fills_and_options() -> Any:
     image = jnp.float32(world.coloured()[1]) / 255
+    names = "horizontal_translation", "vertical_translation", "rotation"
     some = {
-        f"{function.__name__} {fill}": function(-4.0, 4.0, fill)
-        for function in (
-            alterations.horizontal_translation,
-            alterations.vertical_translation,
-            alterations.rotation,
-        )
+        f"{name} {fill}": getattr(alterations, name)(-4.0, 4.0, fill)
+        for name in names
         for fill in ("crop", "edge", "constant")
     }
     some |= {
@@ -62,56 +48,39 @@ def fills_and_options() -> Any:
     return {name: _altered(one, image) for name, one in some.items()}
 
 
-def own_and_composed() -> Any:
-    """Pixels of alterations composed of others, and of a user's own."""
-    image = jnp.asarray(world.grey()[0])
-    return {one.name: _altered(one, image) for one in _own()}
-
-
-def corruptions() -> Any:
-    """The common corruptions: their descriptions and their effect."""
+def _corruptions() -> Any:
     found = {}
     image = jnp.float32(world.coloured(32)[0]) / 255
-    for name in alterations.corruptions.__all__:
-        # Its pictures are not part of jaxrob.
-        if name != "frost":
-            one = getattr(alterations.corruptions, name)(32)
-            found[name] = _says(one) | {"pixels": _altered(one, image)}
+    for name in _CORRUPTIONS:
+        one = getattr(corruptions, name)(32)
+        found[name] = _says(one) | {"pixels": _altered(one, image)}
     return found
 
 
-def benchmark_of_224() -> Any:
-    """The descriptions of the benchmark's corruptions of large pictures."""
-    some = [
-        getattr(alterations.corruptions, name)(224)
-        for name in alterations.corruptions.__all__
-        if name != "frost"
-    ]
-    return {one.name: _says(one) for one in some}
-
-
-def _own() -> Sequence[jaxrob.Alteration]:
-    blur, zoom = alterations.gaussian_blur(0.0, 2.0), alterations.zoom(1.0, 2.0)
-    noise = world.noise()
+def _own() -> Iterable[jaxrob.Alteration]:
+    zoom = alterations.zoom(1.0, 2.0)
+    blur = alterations.gaussian_blur(0.0, 2.0)
+    rescaled = alterations.rescale(world.NOISE, 0.0, 5.0)
     return (
-        world.fading(),
-        world.sprinkling(),
-        alterations.compose([blur, noise]),
-        alterations.compose([zoom, world.fading()], 0.0, 2.0, "both"),
+        world.FADING,
+        world.SPRINKLING,
+        alterations.compose([blur, world.NOISE]),
+        alterations.compose([zoom, world.FADING], 0.0, 2.0, "both"),
         alterations.rescale(zoom, 0.0, 1.0, "share"),
         alterations.rescale(alterations.jpeg_compression(), 0.0, 1.0),
         alterations.followed_by(blur, world.to_bytes),
-        alterations.followed_by(alterations.rescale(noise, 0.0, 5.0), world.to_bytes),
+        alterations.followed_by(rescaled, world.to_bytes),
     )
 
 
 def _says(one: jaxrob.Alteration) -> dict[str, Any]:
     levels = np.linspace(one.lower, one.upper, 7)
-    return {
-        "what": one,
-        "canonical": one.canonical(levels),
-        "snapped": one.snap(levels),
-    }
+    canonical, snapped = one.canonical(levels), one.snap(levels)
+    return {"what": one, "canonical": canonical, "snapped": snapped}
+
+
+def _all_altered(some: Iterable[jaxrob.Alteration], image: jax.Array) -> Any:
+    return {one.name: _altered(one, image) for one in some}
 
 
 def _altered(one: jaxrob.Alteration, image: jax.Array) -> list[Any]:
@@ -120,3 +89,25 @@ def _altered(one: jaxrob.Alteration, image: jax.Array) -> list[Any]:
     key = world.KEY if one.stochastic else None
     altered = jax.jit(lambda image, level: one(image, level, key))
     return [altered(image, jnp.float32(level)) for level in dict.fromkeys(levels)]
+
+
+CASES = {
+    "altering.said": _said,
+    # Every alteration in grey and colour, between its ends and at the identity.
+    "altering.pixels": lambda: {
+        "grey": _all_altered(
+            (one for one in _EVERY if one.name != "saturation"),
+            jnp.asarray(world.GREY[0]),
+        ),
+        "coloured": _all_altered(_EVERY, jnp.float32(world.coloured()[0]) / 255),
+    },
+    "altering.fills_and_options": _fills_and_options,
+    "altering.own_and_composed": lambda: _all_altered(
+        _own(), jnp.asarray(world.GREY[0])
+    ),
+    "altering.corruptions": _corruptions,
+    "altering.benchmark_of_224": lambda: {
+        one.name: _says(one)
+        for one in (getattr(corruptions, name)(224) for name in _CORRUPTIONS)
+    },
+}

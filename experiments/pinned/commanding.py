@@ -7,6 +7,8 @@ import pathlib
 import re
 import runpy
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,134 +62,66 @@ reason = "the lens"
 # Times and speeds, which differ in each run.
 _TIMES = re.compile(
     r"\b(?:\d[\d.,]* ?(?:passes a second|ms|s|seconds?|minutes?|min|hours?|h)\b[ ,]*)+"
+    r"|\d{4}-\d\d-\d\dT[\d:]{8}\+00:00"
 )
 
 
-def assess() -> Any:
-    """Given levels and ASAP's levels, a report, a gate, a journal."""
-    _prepare()
-    return [
-        _run("assess", *_SMALL, "--levels=3", "--report=report.md"),
-        _run("assess", *_SMALL, "--output=asap", "--journal=journal"),
-        _run("assess", *_SMALL, "--output=again", "--journal=journal"),
-        _run("assess", *_SMALL, "--levels=3", "--require=robustness>=0.99"),
-        _run("assess", *_SMALL, "--levels=5", "--output=finer"),
-        _files("results", "asap", "again"),
-        _read("report.md"),
-    ]
+_GIVEN = (
+    "--images=pictures", "--channels=grey", "--noprogress", "--classifier=net.py:net",
+)  # fmt: skip
+_SMALL = (*_GIVEN, "--alterations=gaussian_blur(0,3)")
+_ROMA = ("roma", *_GIVEN, "--num_samples=30", "--estimator=count", "--epsilon=0.3")
+_WORSE = "--classifier=net.py:worse"
+_THREE = ("--levels=3", "--threshold=0.6")
+_FIVE = ("--levels=5", "--threshold=0.6")
+_ASSESS = ("assess", *_SMALL)
+_WRONG = (
+    ["--levels=1"], ["--levels=many"], ["--alterations=blurr"],
+    ["--alterations=zoom(3,1)"], ["--alterations=rotation(0,9,fill=none)"],
+    ["--images=nowhere"], ["--classifier=net.py:nothing"], ["--treshold=0.5"],
+    ["--classifier=net.py:fails"], ["--threshold=2"], ["--require=plr>=0.5"],
+    ["--half_width=0.1", "--measure=f1"], ["--regressions=nowhere"], ["more"],
+    ["--channels=rgb"],
+)  # fmt: skip
 
 
-def kinds_of_networks_and_alterations() -> Any:
+def _kinds_of_networks_and_alterations() -> Any:
     _prepare()
-    few = ("--levels=3", "--threshold=0.6")
     return [
         _run(
-            "assess", *_GIVEN, *few, "--classifier=net.py:compiled",
+            "assess", *_GIVEN, *_THREE, "--classifier=net.py:compiled",
             "--alterations=net.py:fade(0,1)",
             "--alterations=rotation(-20,20,fill=crop)",
         ),
-        _run("assess", *_SMALL, *few, "--scale=2", "--mean=0.1", "--output=other"),
-        _run("assess", *_SMALL, "--labels=none", *few, "--output=stable"),
-        _run("assess", *_SMALL[:-1], "--plan=plan.toml", "--output=planned"),
-        _run("assess", *_SMALL, "--alpha=0.5", "--measure=effectiveness",
-             "--levels=3", "--threshold=0.4", "--output=unknown"),
+        _run(*_ASSESS, *_THREE, "--scale=2", "--mean=0.1", "--output=other"),
+        _run(*_ASSESS, "--labels=none", *_THREE, "--output=stable"),
+        _run("assess", *_GIVEN, "--plan=plan.toml", "--output=planned"),
+        _run(*_ASSESS, "--alpha=0.5", "--measure=effectiveness",
+                "--levels=3", "--threshold=0.4", "--output=unknown"),
         _files("results", "other", "stable", "planned", "unknown"),
     ]  # fmt: skip
 
 
-def few_images() -> Any:
+def _help_and_refusals() -> Any:
     _prepare()
-    return [
-        _run("assess", *_SMALL, "--half_width=0.2", "--batch_size=8"),
-        _run("assess", *_SMALL, "--curtail", "--output=all"),
-        _run("assess", *_SMALL, "--budget=2", "--output=none"),
-        _files("results", "all"),
-    ]
-
-
-def dry_run() -> Any:
-    _prepare()
-    return [
-        _run("assess", *_SMALL, "--dry_run", "--levels=3"),
-        _run("assess", *_SMALL, "--dry_run", "--half_width=0.2"),
-        _run("roma", *_GIVEN, "--dry_run", "--num_samples=20"),
-    ]
-
-
-def roma() -> Any:
-    _prepare()
-    return [
-        _run("roma", *_GIVEN, "--num_samples=30", "--estimator=count", "--epsilon=0.3"),
-        _run("roma", *_GIVEN, "--num_samples=30", "--estimator=count", "--epsilon=0.3",
-             "--require=plr>=0.999", "--report=roma.md", "--output=gate"),
-        _files("results", "gate"),
-        _read("roma.md"),
-    ]  # fmt: skip
-
-
-def compare() -> Any:
-    _prepare()
-    few = "--levels=5", "--threshold=0.6"
-    worse = "--classifier=net.py:worse"
-    return [
-        _run("assess", *_SMALL, *few, "--output=old"),
-        _run("assess", *_SMALL, *few, worse, "--output=new"),
-        _run("compare", "old", "new", "--report=compared.md"),
-        _run("compare", "new", "old"),
-        _run("compare", "old", "old"),
-        _run("compare", "old", "nowhere"),
-        _run("assess", *_SMALL, *few, worse, "--regressions=old", "--output=gate"),
-        _read("compared.md"),
-    ]
-
-
-def report() -> Any:
-    _prepare()
-    return [
-        _run("assess", *_SMALL, "--levels=3"),
-        _run("report", "results", "--report=one.md", "--report=one.html"),
-        _run("report", "results", "nowhere"),
-        _read("one.md"),
-        _read("one.html"),
-    ]
-
-
-def alterations() -> Any:
-    return [_run("alterations")]
-
-
-def help_and_refusals() -> Any:
-    _prepare()
-    wrong = (
-        ["--levels=1"], ["--levels=many"], ["--alterations=blurr"],
-        ["--alterations=zoom(3,1)"], ["--alterations=rotation(0,9,fill=none)"],
-        ["--images=nowhere"], ["--classifier=net.py:nothing"], ["--treshold=0.5"],
-        ["--classifier=net.py:fails"], ["--threshold=2"], ["--require=plr>=0.5"],
-        ["--half_width=0.1", "--measure=f1"], ["--regressions=nowhere"], ["more"],
-        ["--channels=rgb"],
-    )  # fmt: skip
+    names = ("assess", "roma", "compare", "report", "alterations")
     return {
-        "help": [
-            _run("--help"),
-            *(
-                _run(name, "--help")
-                for name in ("assess", "roma", "compare", "report", "alterations")
-            ),
-        ],
+        "help": [_run("--help"), *(_run(name, "--help") for name in names)],
         "nothing": _run(),
         "unknown": _run("asses"),
-        "wrong": {" ".join(one): _run("assess", *_SMALL, *one) for one in wrong},
-        "interrupted": _run("assess", *_SMALL, "--alterations=gaussian_blur(0"),
+        "wrong": {" ".join(one): _run(*_ASSESS, *one) for one in _WRONG},
+        "interrupted": _run(*_ASSESS, "--alterations=gaussian_blur(0"),
     }
 
 
-_GIVEN = (
-    "--images=pictures",
-    "--channels=grey",
-    "--noprogress",
-    "--classifier=net.py:net",
-)
-_SMALL = (*_GIVEN, "--alterations=gaussian_blur(0,3)")
+def _in_turn(*steps: Any) -> Callable[[], Any]:
+    """A case of commands, and of what they write, in turn."""
+
+    def case() -> Any:
+        _prepare()
+        return [step() if callable(step) else _run(*step) for step in steps]
+
+    return case
 
 
 def _prepare() -> None:
@@ -195,14 +129,14 @@ def _prepare() -> None:
     pathlib.Path("net.py").write_text(_NETWORK)
     pathlib.Path("plan.toml").write_text(_PLAN)
     np.savez("parts.npz", **world.variables())
-    for number, (image, label) in enumerate(zip(world.grey()[:24], world.labels())):
+    for number, (image, label) in enumerate(zip(world.GREY[:24], world.LABELS)):
         path = pathlib.Path("pictures", world.NAMES[label], f"{number:02}.png")
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(np.uint8(255 * image[..., 0])).save(path)
 
 
 def _run(*arguments: str) -> dict[str, Any]:
-    """Runs the command as `python -m jaxrob`; returns its status and output."""
+    """The command's status and output, run as `python -m jaxrob`."""
     out, err = io.StringIO(), io.StringIO()
     before = sys.argv, list(sys.path)
     sys.argv = ["jaxrob", *arguments]
@@ -248,7 +182,9 @@ def _files(*folders: str) -> Any:
     for folder in folders:
         for path in sorted(pathlib.Path(folder).rglob("*")):
             if path.suffix == ".json":
-                found[str(path)] = json.loads(path.read_text())
+                found[str(path)] = document = json.loads(path.read_text())
+                if "runs" in document:  # Of these it covers when they began.
+                    del document["digest"]
             elif path.is_file():
                 found[str(path)] = "a file"
     return found
@@ -256,3 +192,54 @@ def _files(*folders: str) -> Any:
 
 def _read(path: str) -> str:
     return _timeless(pathlib.Path(path).read_text())
+
+
+CASES = {
+    # Given levels and ASAP's levels, a report, a gate, a journal.
+    "commanding.assess": _in_turn(
+        (*_ASSESS, "--levels=3", "--report=report.md"),
+        (*_ASSESS, "--output=asap", "--journal=journal"),
+        (*_ASSESS, "--output=again", "--journal=journal"),
+        (*_ASSESS, "--levels=3", "--require=robustness>=0.99"),
+        (*_ASSESS, "--levels=5", "--output=finer"),
+        partial(_files, "results", "asap", "again"),
+        partial(_read, "report.md"),
+    ),
+    "commanding.kinds_of_networks_and_alterations": _kinds_of_networks_and_alterations,
+    "commanding.few_images": _in_turn(
+        (*_ASSESS, "--half_width=0.2", "--batch_size=8"),
+        (*_ASSESS, "--curtail", "--output=all"),
+        (*_ASSESS, "--budget=2", "--output=none"),
+        partial(_files, "results", "all"),
+    ),
+    "commanding.dry_run": _in_turn(
+        (*_ASSESS, "--dry_run", "--levels=3"),
+        (*_ASSESS, "--dry_run", "--half_width=0.2"),
+        ("roma", *_GIVEN, "--dry_run", "--num_samples=20"),
+    ),
+    "commanding.roma": _in_turn(
+        _ROMA,
+        (*_ROMA, "--require=plr>=0.999", "--report=roma.md", "--output=gate"),
+        partial(_files, "results", "gate"),
+        partial(_read, "roma.md"),
+    ),
+    "commanding.compare": _in_turn(
+        (*_ASSESS, *_FIVE, "--output=old"),
+        (*_ASSESS, *_FIVE, _WORSE, "--output=new"),
+        ("compare", "old", "new", "--report=compared.md"),
+        ("compare", "new", "old"),
+        ("compare", "old", "old"),
+        ("compare", "old", "nowhere"),
+        (*_ASSESS, *_FIVE, _WORSE, "--regressions=old", "--output=gate"),
+        partial(_read, "compared.md"),
+    ),
+    "commanding.report": _in_turn(
+        (*_ASSESS, "--levels=3"),
+        ("report", "results", "--report=one.md", "--report=one.html"),
+        ("report", "results", "nowhere"),
+        partial(_read, "one.md"),
+        partial(_read, "one.html"),
+    ),
+    "commanding.alterations": _in_turn(("alterations",)),
+    "commanding.help_and_refusals": _help_and_refusals,
+}

@@ -2,10 +2,9 @@
 
 import difflib
 import fnmatch
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
-
-from pinned.kept import is_same
 
 _NOTHING = object()
 
@@ -13,7 +12,7 @@ _NOTHING = object()
 class Difference(NamedTuple):
     """A difference."""
 
-    case: str  # the case's name
+    case: str
     # The place in the case's result: names, and places in lists, joined by dots.
     path: str
     before: str  # the kept value, as text
@@ -25,10 +24,9 @@ class Intended(NamedTuple):
 
     case: str  # a pattern of case names, as `fnmatch` takes it
     path: str  # a pattern of paths
-    reason: str  # the change and its reason
+    reason: str
 
-    def covers(self, difference: Difference) -> bool:
-        """Whether a difference is one of these."""
+    def _covers(self, difference: Difference) -> bool:
         return fnmatch.fnmatchcase(difference.case, self.case) and fnmatch.fnmatchcase(
             difference.path, self.path
         )
@@ -48,15 +46,15 @@ def compared(
 ) -> Verdict:
     """Compares kept results of the same cases, by their names."""
     found, counts = [], dict.fromkeys(intended, 0)
-    for case in {**before, **now}:
+    cases = {**before, **now}
+    for case in cases:
         old, new = before.get(case, _NOTHING), now.get(case, _NOTHING)
         for one in _walked(case, (), old, new):
-            covering = [entry for entry in intended if entry.covers(one)]
+            covering = [entry for entry in intended if entry._covers(one)]
             for entry in covering:
                 counts[entry] += 1
             if not covering:
                 found.append(one)
-    cases = {**before, **now}
     unused = [
         entry
         for entry, count in counts.items()
@@ -78,7 +76,7 @@ def _walked(
             yield from _walked(case, (*path, str(place)), *pair)
     elif _is_page(old) and _is_page(new):
         yield from _of_lines(case, path, old.splitlines(), new.splitlines())
-    elif not is_same(old, new):
+    elif not _is_same(old, new):
         yield Difference(case, ".".join(path), _text(old), _text(new))
 
 
@@ -93,6 +91,13 @@ def _of_lines(
             yield Difference(case, where, *map(_text, pair))
 
 
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether leaves are equal: NaN equals NaN, and -0.0 differs from 0.0."""
+    if isinstance(one, float) and isinstance(other, float):
+        return one.hex() == other.hex() or math.isnan(one) and math.isnan(other)
+    return type(one) is type(other) and one == other
+
+
 def _is_page(value: Any) -> bool:
     return isinstance(value, str) and "\n" in value
 
@@ -101,7 +106,7 @@ def _text(value: Any) -> str:
     return "nothing" if value is _NOTHING else repr(value)
 
 
-def in_words(difference: Difference, width: int = 70) -> str:
+def _in_words(difference: Difference, width: int = 70) -> str:
     """Formats a difference; of long texts only around the first difference."""
     before, now = difference.before, difference.now
     alike = next(
@@ -125,7 +130,7 @@ def report(verdict: Verdict, most: int) -> str:
         by_case.setdefault(one.case, []).append(one)
     for case, some in by_case.items():
         lines.append(f"{case}: {len(some)} differences")
-        lines += [in_words(one) for one in some[:most]]
+        lines += [_in_words(one) for one in some[:most]]
         if len(some) > most:
             lines.append(f"  and {len(some) - most} more")
     for entry, count in verdict.intended.items():

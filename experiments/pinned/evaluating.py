@@ -1,5 +1,6 @@
 """`evaluate`, data sets, classifiers and provenance."""
 
+import functools
 from typing import Any
 
 import jax
@@ -10,34 +11,12 @@ from flax import linen, nnx
 import jaxrob
 from jaxrob import alterations, networks
 from pinned import world
+from pinned.world import evaluated
 
-LEVELS = [0.0, 0.4, 1.5, 3.0, 0.4]
-
-
-def plain() -> Any:
-    return _blurred()
+_blurred = functools.partial(evaluated, world.BLUR, [0.0, 0.4, 1.5, 3.0, 0.4])
 
 
-def reduced() -> Any:
-    return _blurred(reduced=True)
-
-
-def in_small_blocks() -> Any:
-    return _blurred(batch_size=7)
-
-
-def without_labels() -> Any:
-    return _blurred(data=jaxrob.Dataset(world.grey()))
-
-
-def from_batches() -> Any:
-    return {
-        "curve": _blurred(data=world.batches()),
-        "counts": _blurred(data=world.batches(), reduced=True),
-    }
-
-
-def resumed() -> Any:
+def _resumed() -> Any:
     """Answers in a journal are not recomputed, whatever the levels."""
     calls = []
 
@@ -49,99 +28,76 @@ def resumed() -> Any:
     settings = {"classifier": host, "journal": "journal", "batch_size": 20}
     first = _blurred(**settings)
     some = [_blurred(**settings), sum(calls)]
-    finer = jaxrob.evaluate(
-        host, world.dataset(), world.blur(), [0.4, 2.0, 3.0],
-        batch_size=20, journal="journal",
-    )  # fmt: skip
+    finer = evaluated(world.BLUR, [0.4, 2.0, 3.0], **settings)
     return {"first": first, "again": some, "other levels": [finer, sum(calls)]}
 
 
-def random_alterations() -> Any:
-    found = {}
-    for one in (world.noise(), world.sprinkling(), alterations.shot_noise()):
-        found[one.name] = jaxrob.evaluate(
-            world.classifier(), world.dataset(), one,
-            np.linspace(one.lower, one.upper, 4), key=world.KEY,
-        )  # fmt: skip
-    return found
-
-
-def random_classifier() -> Any:
-    curve = jaxrob.evaluate(
-        world.stochastic(), world.dataset(), world.noise(), [0.0, 0.1, 0.3],
-        key=world.KEY, batch_size=25,
+def _random_classifier() -> Any:
+    curve = evaluated(
+        world.NOISE, [0.0, 0.1, 0.3], classifier=world.STOCHASTIC, key=world.KEY,
+        batch_size=25,
     )  # fmt: skip
-    assert isinstance(curve, jaxrob.Curve)
     return {"curve": curve, "unknown": curve.with_unknown(0.5)}
 
 
-def made_of_others() -> Any:
+def _each(*some: jaxrob.Alteration, **given: Any) -> Any:
+    return {one.name: evaluated(one, key=world.KEY, **given) for one in some}
+
+
+def _made_of_others() -> Any:
     """Composed, rescaled, followed by a function, and a user's own alteration."""
-    blur, noise = world.blur(), world.noise()
-    some = (
+    blur, noise = world.BLUR, world.NOISE
+    rescaled = alterations.rescale(blur, 0, 1)
+    return _each(
         alterations.compose([blur, noise], 0.0, 2.0),
         alterations.rescale(noise, 0.0, 1.0, "share"),
         alterations.followed_by(blur, world.to_bytes),
-        alterations.followed_by(alterations.rescale(blur, 0, 1), world.to_bytes),
-        world.fading(),
+        alterations.followed_by(rescaled, world.to_bytes),
+        world.FADING,
     )
-    return {
-        one.name: jaxrob.evaluate(
-            world.classifier(), world.dataset(), one,
-            np.linspace(one.lower, one.upper, 4), key=world.KEY,
-        )
-        for one in some
-    }  # fmt: skip
 
 
-def of_colours() -> Any:
+def _of_colours() -> Any:
     """Bytes: JPEG, common corruptions, saturation."""
-    some = (
+    corruptions = alterations.corruptions
+    return _each(
         alterations.jpeg_compression(),
         alterations.saturation(),
-        alterations.corruptions.fog(32),
-        alterations.corruptions.pixelate(32),
-        alterations.corruptions.gaussian_noise(32),
+        corruptions.fog(32),
+        corruptions.pixelate(32),
+        corruptions.gaussian_noise(32),
+        classifier=world.small_cnn(),
+        dataset=world.pictures(),
     )
-    return {
-        one.name: jaxrob.evaluate(
-            world.small_cnn(), world.pictures(), one,
-            np.linspace(one.lower, one.upper, 4), key=world.KEY,
-        )
-        for one in some
-    }  # fmt: skip
 
 
-def unknown_answers() -> Any:
-    curve = _blurred()
-    assert isinstance(curve, jaxrob.Curve)
-    return {
-        alpha: {
-            "curve": curve.with_unknown(alpha),
-            "failing": curve.with_unknown(alpha).first_failing_level(0.0),
-            "unknown": curve.with_unknown(alpha).first_unknown_level(0.0),
-            "reduced": curve.with_unknown(alpha).reduced(),
+def _unknown_answers() -> Any:
+    found, curve = {}, _blurred()
+    for alpha in (None, 0.3, 0.9):
+        one = curve.with_unknown(alpha)
+        found[alpha] = {
+            "curve": one,
+            "failing": one.first_failing_level(0.0),
+            "unknown": one.first_unknown_level(0.0),
+            "reduced": one.reduced(),
         }
-        for alpha in (None, 0.3, 0.9)
-    }
+    return found
 
 
-def every_output() -> Any:
-    """The interpretation of logits, probabilities, independent ones and scores."""
+def _of(map: Any, **settings: Any) -> jaxrob.Classifier:
+    """The linear network, with a function of its logits."""
+    function = lambda parts, images: map(world.linear(parts, images))  # noqa: E731
+    return jaxrob.Classifier(function, world.variables(), **settings)
+
+
+def _every_output() -> Any:
     made = {
         "probabilities": jax.nn.softmax,
         "sigmoid": jax.nn.sigmoid,
         "scores": lambda logits: 10 * logits,
     }
     return {
-        outputs: _blurred(
-            jaxrob.Classifier(
-                lambda parts, images, map=map: map(world.linear(parts, images)),
-                world.variables(),
-                outputs=outputs,
-                class_names=world.NAMES,
-            )
-        )
+        outputs: _blurred(classifier=_of(map, outputs=outputs, class_names=world.NAMES))
         for outputs, map in made.items()
     }
 
@@ -161,33 +117,30 @@ class _Normalised(linen.Module):
         return linen.Dense(3)(linen.BatchNorm(use_running_average=not train)(x))
 
 
-def of_frameworks() -> Any:
+def _in_linen(module: linen.Module, seed: int, **given: Any) -> jaxrob.Classifier:
+    variables = module.init(jax.random.key(seed), jnp.zeros((1, 8, 8, 1)))
+    return jaxrob.Classifier.from_linen(module, variables, **given)
+
+
+def _of_frameworks() -> Any:
     """Linen, NNX and functions on the host, with preprocessing."""
-    module = _Normalised()
-    variables = module.init(jax.random.key(0), jnp.zeros((1, 8, 8, 1)))
     host = jaxrob.Classifier.from_host(
         lambda images: np.stack([images.sum((1, 2, 3)) - 32, 0 * images[:, 0, 0, 0],
                                  4 * images[:, 0, 0, 0]], axis=1),
         3, preprocessing=jaxrob.Preprocessing(2, [0.2], 0.5), class_names=world.NAMES,
     )  # fmt: skip
     some = {
-        "linen": jaxrob.Classifier.from_linen(module, variables, train=False),
+        "linen": _in_linen(_Normalised(), 0, train=False),
         "nnx": jaxrob.Classifier.from_nnx(
             _Inner(nnx.Rngs(0)), preprocessing=jaxrob.Preprocessing(255, 0.5)
         ),
-        "mlp": _mlp(),
+        "mlp": _in_linen(networks.MLP((5,), 3), 1),
         "host": host,
     }
-    return {name: _blurred(one) for name, one in some.items()}
+    return {name: _blurred(classifier=one) for name, one in some.items()}
 
 
-def _mlp() -> jaxrob.Classifier:
-    module = networks.MLP((5,), 3)
-    variables = module.init(jax.random.key(1), jnp.zeros((1, 8, 8, 1)))
-    return jaxrob.Classifier.from_linen(module, variables)
-
-
-def changed_in_place() -> Any:
+def _changed_in_place() -> Any:
     """Arrays that a function captures, before and after a change."""
     weights = world.variables()["weights"].copy()
     by_value = jaxrob.Classifier(
@@ -197,62 +150,74 @@ def changed_in_place() -> Any:
     kept = jaxrob.Classifier(lambda _, images: module(images))
     found = {}
     for when in ("before", "after"):
-        found[when] = {"closure": _blurred(by_value), "module": _blurred(kept)}
+        both = {"closure": by_value, "module": kept}
+        found[when] = {name: _blurred(classifier=one) for name, one in both.items()}
         weights *= -1
         kernel = module.layer.kernel
         kernel[...] = -kernel[...]
     return found
 
 
-def sources() -> Any:
-    """The provenance of results."""
-    sets = {"dataset": world.dataset(), "batches": world.batches()}
-    networks = {
+def _sources() -> Any:
+    some = {
         "linear": world.classifier(),
-        "stochastic": world.stochastic(),
-        "mlp": _mlp(),
+        "stochastic": world.STOCHASTIC,
+        "mlp": _in_linen(networks.MLP((5,), 3), 1),
     }
     return {
-        f"{network} {data}": jaxrob.provenance(one, given, world.KEY)
-        for network, one in networks.items()
-        for data, given in sets.items()
-    }
+        f"{name} {data}": jaxrob.provenance(one, given, world.KEY)
+        for name, one in some.items()
+        for data, given in {
+            "dataset": world.DATASET, "batches": world.in_batches()
+        }.items()
+    }  # fmt: skip
 
 
-def doubtful_data() -> Any:
+def _doubtful_data() -> Any:
     """Warnings: bytes as floats, one class, few images, a wrong order."""
-    images, labels = world.grey(), world.labels()
+    images, labels = world.GREY, world.LABELS
     some = {
-        "dark": jaxrob.Dataset(images / 255, labels),
-        "one image": jaxrob.Dataset(images[:1], labels[:1]),
-        "one class": jaxrob.Dataset(images[labels == 1], labels[labels == 1]),
-        "shuffled": jaxrob.Dataset(images, np.roll(labels, 7)),
+        "dark": (images / 255, labels),
+        "one image": (images[:1], labels[:1]),
+        "one class": (images[labels == 1], labels[labels == 1]),
+        "shuffled": (images, np.roll(labels, 7)),
     }
-    return {name: _blurred(data=one) for name, one in some.items()}
+    return {name: _blurred(dataset=jaxrob.Dataset(*one)) for name, one in some.items()}
 
 
-def doubtful_networks() -> Any:
+def _doubtful_networks() -> Any:
     """Warnings: probabilities as logits, ties, huge logits."""
-    parts = world.variables()
-
-    def of(map: Any, **settings: Any) -> jaxrob.Classifier:
-        function = lambda parts, images: map(world.linear(parts, images))  # noqa: E731
-        return jaxrob.Classifier(function, parts, **settings)
-
     some = {
-        "probabilities as logits": of(jax.nn.softmax),
-        "all alike": of(lambda logits: 0 * logits),
-        "huge": of(lambda logits: 1e30 * logits),
-        "one class": of(lambda logits: logits.at[:, 2].add(1e4)),
-        "half precision": of(lambda logits: logits.astype(jnp.float16)),
+        "probabilities as logits": jax.nn.softmax,
+        "all alike": lambda logits: 0 * logits,
+        "huge": lambda logits: 1e30 * logits,
+        "one class": lambda logits: logits.at[:, 2].add(1e4),
+        "half precision": lambda logits: logits.astype(jnp.float16),
     }
-    return {name: _blurred(one) for name, one in some.items()}
+    return {name: _blurred(classifier=_of(map)) for name, map in some.items()}
 
 
-def _blurred(
-    classifier: jaxrob.Classifier | None = None, data: Any = None, **settings: Any
-) -> Any:
-    return jaxrob.evaluate(
-        classifier or world.classifier(), data or world.dataset(), world.blur(),
-        LEVELS, **settings,
-    )  # fmt: skip
+CASES = {
+    "evaluating.plain": _blurred,
+    "evaluating.reduced": lambda: _blurred(reduced=True),
+    "evaluating.in_small_blocks": lambda: _blurred(batch_size=7),
+    "evaluating.without_labels": lambda: _blurred(dataset=jaxrob.Dataset(world.GREY)),
+    "evaluating.from_batches": lambda: {
+        "curve": _blurred(dataset=world.in_batches()),
+        "counts": _blurred(dataset=world.in_batches(), reduced=True),
+    },
+    "evaluating.resumed": _resumed,
+    "evaluating.random_alterations": lambda: _each(
+        world.NOISE, world.SPRINKLING, alterations.shot_noise()
+    ),
+    "evaluating.random_classifier": _random_classifier,
+    "evaluating.made_of_others": _made_of_others,
+    "evaluating.of_colours": _of_colours,
+    "evaluating.unknown_answers": _unknown_answers,
+    "evaluating.every_output": _every_output,
+    "evaluating.of_frameworks": _of_frameworks,
+    "evaluating.changed_in_place": _changed_in_place,
+    "evaluating.sources": _sources,
+    "evaluating.doubtful_data": _doubtful_data,
+    "evaluating.doubtful_networks": _doubtful_networks,
+}

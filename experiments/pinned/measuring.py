@@ -1,51 +1,51 @@
-"""Metrics, strategies and uncertainty: valid calls of every public function."""
+"""Metrics and uncertainty, valid calls of functions, and errors of wrong ones."""
 
+import collections
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from checks.of_numbers import of_numbers
 
 import jaxrob
 from jaxrob import metrics, uncertainty
-from pinned import world
+from pinned import calls, world
+
+_RULES = ("right", "count", "linear")
 
 
-def every_function() -> Any:
+def _every_function() -> Any:
     """A call of each public function of these packages."""
     found = {}
-    for number, one in enumerate(of_numbers()):
+    for number, one in enumerate(calls.of_numbers()):
         given = {name: each.value for name, each in one.arguments.items()}
         found[f"{number} {one.name}"] = one.function(**given)
     return found
 
 
-def of_counts() -> Any:
+def _of_counts() -> Any:
     """Measures, bands and robustness of random counts, empty classes among them."""
     rng = np.random.default_rng(0)
     confusion = rng.integers(0, 30, (6, 3, 4))
     confusion[2, 1] = confusion[4] = 0
     confusion[5, :, :3] = 0
     confusion[:, np.arange(3), np.arange(3)] += (np.arange(6)[::-1] * 20)[:, None]
-    levels = np.array([-1.0, -0.4, 0.0, 0.1, 0.7, 2.0])
+    levels = np.array([-1.0, -0.4, 0.0, 0.1])
     found: dict[str, Any] = {}
-    for measure in metrics.measures:
+    for measure, function in metrics.measures.items():
+        values = np.nan_to_num(function(confusion[:4]))
         found[measure] = {
-            "values": metrics.measures[measure](confusion),
+            "values": function(confusion),
             "of classes": metrics.per_class[measure](confusion),
             "bands": metrics.bands(confusion, measure, 0.9),
             "inputs": metrics.effective_inputs(confusion, measure),
+            "robustness": {
+                f"{rule} {at}": metrics.heaviside_robustness(levels, values, at, rule)
+                for rule in _RULES
+                for at in (0.2, 0.6, 0.9)
+            },
         }
-        values = metrics.measures[measure](confusion[:4])
-        found[measure]["robustness"] = {
-            f"{rule} {threshold}": metrics.heaviside_robustness(
-                levels[:4], np.nan_to_num(values), threshold, rule
-            )
-            for rule in ("right", "count", "linear")
-            for threshold in (0.2, 0.6, 0.9)
-        }
-    rest = levels[:4], confusion[:4], "accuracy", 0.6
+    rest = levels, confusion[:4], "accuracy", 0.6
     found["interval"] = [
         metrics.confidence_interval(*rest, level, bounds=(-1.0, 1.0))
         for level in (0.8, 0.99)
@@ -54,15 +54,12 @@ def of_counts() -> Any:
     bumpy = np.sort(rng.normal(size=60)), rng.random(60), 0.5
     found["bumpy"] = {
         "accepted": metrics.accepted_intervals(*bumpy),
-        **{
-            rule: metrics.heaviside_robustness(*bumpy, rule)
-            for rule in ("right", "count", "linear")
-        },
+        **{rule: metrics.heaviside_robustness(*bumpy, rule) for rule in _RULES},
     }
     return found
 
 
-def corruption_errors() -> Any:
+def _corruption_errors() -> Any:
     """Corruption errors beside AlexNet, beside another network, and beside nothing."""
     rng = np.random.default_rng(1)
     labels = np.arange(90, dtype=np.int32) % 3
@@ -71,14 +68,10 @@ def corruption_errors() -> Any:
         found = {}
         for number, name in enumerate(sorted(metrics.ALEXNET)):
             wrong = rng.random((6, 90)) < (np.arange(6)[:, None] + shift) / 9
+            answers = np.where(wrong, (labels + 1 + number % 2) % 3, labels)
+            predicted = answers.astype(np.int16)
             found[name] = jaxrob.Curve(
-                np.arange(6.0),
-                np.where(wrong, (labels + 1 + number % 2) % 3, labels).astype(np.int16),
-                None,
-                None,
-                labels,
-                3,
-                None,
+                np.arange(6.0), predicted, None, None, labels, 3, None
             )
             # On clean images all curves have the same answers.
             found[name].predicted[0] = labels
@@ -98,7 +91,7 @@ def corruption_errors() -> Any:
     }
 
 
-def uncertain() -> Any:
+def _uncertain() -> Any:
     """Samples that agree, that disagree, and that are certain."""
     logits = 3 * np.random.default_rng(2).normal(size=(4, 6, 3))
     logits[:, 0] = 0
@@ -110,18 +103,71 @@ def uncertain() -> Any:
     return {name: getattr(uncertainty, name)(given) for name in names}
 
 
-def calibration() -> Any:
+def _calibration() -> Any:
     """Selective measures of a curve's confidences."""
-    curve = jaxrob.evaluate(
-        world.classifier(), world.dataset(), world.blur(), [0.0, 1.0, 3.0]
-    )
-    assert isinstance(curve, jaxrob.Curve) and curve.confidence is not None
-    right = curve.predicted == curve.labels
+    curve = world.evaluated(world.BLUR, [0.0, 1.0, 3.0])
+    answers = curve.confidence, curve.predicted == curve.labels
     return {
-        "risk": metrics.risk_coverage(curve.confidence, right),
-        "area": metrics.aurc(curve.confidence, right),
-        "error": metrics.expected_calibration_error(curve.confidence, right, 10),
+        "risk": metrics.risk_coverage(*answers),
+        "area": metrics.aurc(*answers),
+        "error": metrics.expected_calibration_error(*answers, 10),
         "unknown": metrics.unknown_counts(
             curve.predicted, curve.labels, curve.uncertainty, 0.5
         ),
     }
+
+
+_ENTRY_POINTS = (
+    "evaluate", "assess", "compare", "compare_sequentially", "roma.assess",
+    "provenance", "adversarial.fgsm", "adversarial.lbfgs",
+    "adversarial.adversariability",
+)  # fmt: skip
+_PARTS = (
+    "Alteration", "alterations.compose", "alterations.rescale",
+    "alterations.followed_by", "alterations.rotation", "alterations.gaussian_blur",
+    "Dataset", "Dataset.from_batches", "Classifier", "Classifier.from_host",
+    "Curve", "reporting.table", "reporting.to_html", "reporting.unmet",
+)  # fmt: skip
+
+
+def _refused(cases: list[calls.Case], names: tuple[str, ...] | None = None) -> Any:
+    """Errors for wrong arguments, of the cases of these names."""
+    found: dict[str, Any] = {}
+    times: collections.Counter[str] = collections.Counter()
+    for one in cases:
+        if names is not None and one.name not in names:
+            continue
+        # Not its place among all, which a new case would move.
+        times[one.name] += 1
+        found.setdefault(f"{one.name} {times[one.name]}", {}).update(
+            {
+                f"{argument}={value}": _answer(one, argument, value)
+                for argument, given in one.arguments.items()
+                for value in calls.VALUES
+                if value not in given.allowed
+            }
+        )
+    return found
+
+
+def _answer(case: calls.Case, argument: str, value: str) -> str:
+    """The error for one wrong argument, or the type of what is returned."""
+    arguments = {name: each.value for name, each in case.arguments.items()}
+    try:
+        result = case.function(**arguments | {argument: calls.VALUES[value]})
+    # Whatever is raised is kept.
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return type(result).__name__
+
+
+CASES = {
+    "measuring.every_function": _every_function,
+    "measuring.of_counts": _of_counts,
+    "measuring.corruption_errors": _corruption_errors,
+    "measuring.uncertain": _uncertain,
+    "measuring.calibration": _calibration,
+    "refusing.entry_points": lambda: _refused(calls.of_images(), _ENTRY_POINTS),
+    "refusing.parts": lambda: _refused(calls.of_images(), _PARTS),
+    "refusing.numbers": lambda: _refused(calls.of_numbers()),
+}

@@ -1,5 +1,6 @@
-"""RoMA: probabilistic local and global robustness."""
+"""RoMA's local and global robustness, and adversarial attacks."""
 
+import functools
 import math
 from typing import Any
 
@@ -9,45 +10,25 @@ import numpy as np
 from numpyro import distributions
 
 import jaxrob
-from jaxrob import roma
+from jaxrob import adversarial, roma
 from pinned import world
 
-NUM_INPUTS = 9
+
+def _assessed(**given: Any) -> Any:
+    given = {
+        "classifier": world.classifier(),
+        "images": world.GREY[:9],
+        "num_samples": 100,
+        "delta": 0.5,
+        "key": world.KEY,
+    } | given
+    return roma.assess(**given)
 
 
-def algorithm_1() -> Any:
-    """The published algorithm on normal, transformed and other data."""
-    return {
-        "near": _assessed(estimator="roma", epsilon=0.1, num_samples=200),
-        "far": _assessed(estimator="roma", epsilon=0.6, num_samples=200),
-    }
+_LABELLED = {"images": world.GREY, "labels": world.LABELS, "estimator": "count"}
 
 
-def counting() -> Any:
-    return {
-        norm: _assessed(estimator="count", norm=norm, epsilon=epsilon, clip=clip)
-        for norm, epsilon, clip in (
-            ("linf", 0.4, False), ("l2", 2.0, True), ("l1", 9.0, False),
-        )
-    }  # fmt: skip
-
-
-def importance() -> Any:
-    return _assessed(estimator="importance", epsilon=0.1)
-
-
-def splitting() -> Any:
-    return _assessed(estimator="splitting", norm="l2", epsilon=0.6)
-
-
-def automatic() -> Any:
-    return {
-        budget: _assessed(estimator="auto", budget=budget, epsilon=0.12)
-        for budget in (None, 300, 3000, math.inf)
-    }
-
-
-def several_modes() -> Any:
+def _several_modes() -> Any:
     """A network that is wrong on two sides."""
 
     def network(_: Any, images: jax.Array) -> jax.Array:
@@ -61,7 +42,7 @@ def several_modes() -> Any:
     )  # fmt: skip
 
 
-def perturbations() -> Any:
+def _perturbations() -> Any:
     """Alterations with a distribution of the level, samplers, and a user's own."""
 
     def draw(key: jax.Array, image: jax.Array) -> jax.Array:
@@ -70,37 +51,22 @@ def perturbations() -> Any:
     def apply(image: jax.Array, latent: jax.Array, size: jax.Array) -> jax.Array:
         return image + size * latent
 
+    levels = {"level_distribution": distributions.Uniform(0.0, 1.0)}
     some = {
-        "alteration": {"perturbation": world.blur()},
-        "random": {"perturbation": roma.from_alteration(world.noise(), clip=True)},
-        "level": {
-            "perturbation": world.blur(),
-            "level_distribution": distributions.Uniform(0.0, 1.0),
-        },
-        "sampler": {"perturbation": lambda key, image: image + _gauss(key, image)},
-        "own": {"perturbation": roma.Perturbation("noise", draw, apply, size=0.4)},
+        "alteration": (world.BLUR, {}),
+        "random": (roma.from_alteration(world.NOISE, clip=True), {}),
+        "level": (world.BLUR, levels),
+        "sampler": (lambda key, image: image + 0.3 * draw(key, image), {}),
+        "own": (roma.Perturbation("noise", draw, apply, size=0.4), {}),
     }
-    return {name: _assessed(estimator="count", **one) for name, one in some.items()}
+    return {
+        name: _assessed(estimator="count", perturbation=one, **more)
+        for name, (one, more) in some.items()
+    }
 
 
-def _gauss(key: jax.Array, image: jax.Array) -> jax.Array:
-    return 0.3 * jax.random.normal(key, image.shape)
-
-
-def to_a_half_width() -> Any:
-    """The fewest inputs that determine each class's mean."""
-    return _assessed(
-        world.grey(), world.labels(), estimator="count", epsilon=0.3, half_width=0.2
-    )
-
-
-def resumed() -> Any:
-    settings = {"estimator": "auto", "epsilon": 0.12, "journal": "journal"}
-    return [_assessed(**settings), _assessed(**settings)]
-
-
-def categories() -> Any:
-    result = _assessed(world.grey(), world.labels(), estimator="count", epsilon=0.3)
+def _categories() -> Any:
+    result = _assessed(epsilon=0.3, **_LABELLED)
     read = roma.RomaResult.from_json(result.to_json())
     return {
         "categorial": result.categorial(world.NAMES),
@@ -111,31 +77,17 @@ def categories() -> Any:
     }
 
 
-def global_robustness() -> Any:
+def _global_robustness() -> Any:
     common = {"epsilon": 0.3, "num_samples": 16, "delta": 0.6}
-    images = _assessed(world.grey(), world.labels(), estimator="count", **common)
-    rare = _assessed(world.grey()[:8], estimator="importance", **common)
+    images = _assessed(**_LABELLED, **common)
+    rare = _assessed(images=world.GREY[:8], estimator="importance", **common)
     return {
         "images": images.global_robustness("label"),
         "by importance": rare.global_robustness(source="estimator"),
     }
 
 
-def of_random_networks() -> Any:
-    return _assessed(
-        classifier=world.stochastic(), estimator="count", epsilon=0.2, delta=0.4
-    )
-
-
-def on_the_host() -> Any:
-    return _assessed(
-        classifier=jaxrob.Classifier.from_host(world.on_host, 3),
-        budget=3000,
-        epsilon=0.15,
-    )
-
-
-def statistics() -> Any:
+def _statistics() -> Any:
     """Transforms, the test of normality, and numbers of inputs."""
     samples = jnp.float32(np.random.default_rng(0).gamma(2.0, size=(3, 200)))
     logs = jnp.log(samples)
@@ -150,25 +102,106 @@ def statistics() -> Any:
     }
 
 
-def doubtful() -> Any:
-    """Warnings: images nearly black, a ball that covers everything."""
+_GIVEN = world.classifier(), world.GREY[:10], world.LABELS[:10]
+_FGSM = functools.partial(adversarial.fgsm, *_GIVEN)
+_PGD = functools.partial(adversarial.pgd, *_GIVEN)
+_LBFGS = functools.partial(adversarial.lbfgs, *_GIVEN)
+
+
+def _pictures_attacked() -> Any:
+    """Bytes in colour, and the best of several attacks."""
+    some = world.pictures()[:6]
+    given = world.small_cnn(), some.images, some.labels
+    found = [
+        adversarial.fgsm(*given, epsilon=0.2),
+        adversarial.pgd(*given, epsilon=0.1, steps=4),
+    ]
+    return {"each": found, "best": adversarial.most_adversarial(found)}
+
+
+def _pair() -> list[Any]:
+    coloured = world.coloured()
+    return [jnp.float32(some) / 255 for some in (coloured[:3], coloured[3:6])]
+
+
+def _adversariability() -> Any:
+    fast = functools.partial(adversarial.fgsm, epsilon=0.3)
+    slow = functools.partial(adversarial.pgd, epsilon=0.2, steps=4)
     return {
-        "dark": _assessed(world.grey()[:3] / 255, estimator="count"),
-        "wide": _assessed(estimator="count", epsilon=5.0),
+        "default": adversarial.adversariability(*_GIVEN),
+        "several": adversarial.adversariability(*_GIVEN, attack=[fast, slow]),
     }
 
 
-def _assessed(
-    images: Any = None,
-    labels: Any = None,
-    classifier: jaxrob.Classifier | None = None,
-    **settings: Any,
-) -> Any:
-    settings = {"num_samples": 100, "delta": 0.5} | settings
-    return roma.assess(
-        classifier or world.classifier(),
-        world.grey()[:NUM_INPUTS] if images is None else images,
-        labels,
-        key=world.KEY,
-        **settings,
-    )
+def _attack_read_again() -> Any:
+    found = _FGSM(epsilon=0.3)
+    read = adversarial.Attack.from_json(found.to_json())
+    return {"read": read, "same": np.array_equal(read.success, found.success)}
+
+
+CASES = {
+    # The published algorithm on normal, transformed and other data.
+    "probable.algorithm_1": lambda: {
+        "near": _assessed(estimator="roma", epsilon=0.1, num_samples=200),
+        "far": _assessed(estimator="roma", epsilon=0.6, num_samples=200),
+    },
+    "probable.counting": lambda: {
+        norm: _assessed(estimator="count", norm=norm, epsilon=epsilon, clip=clip)
+        for norm, epsilon, clip in (
+            ("linf", 0.4, False), ("l2", 2.0, True), ("l1", 9.0, False),
+        )
+    },
+    "probable.importance": lambda: _assessed(estimator="importance", epsilon=0.1),
+    "probable.splitting": lambda: _assessed(
+        estimator="splitting", norm="l2", epsilon=0.6
+    ),
+    "probable.automatic": lambda: {
+        budget: _assessed(estimator="auto", budget=budget, epsilon=0.12)
+        for budget in (None, 300, 3000, math.inf)
+    },
+    "probable.several_modes": _several_modes,
+    "probable.perturbations": _perturbations,
+    # The fewest inputs that determine each class's mean.
+    "probable.to_a_half_width": lambda: _assessed(
+        epsilon=0.3, half_width=0.2, **_LABELLED
+    ),
+    "probable.resumed": lambda: [
+        _assessed(estimator="auto", epsilon=0.12, journal="journal") for _ in range(2)
+    ],
+    "probable.categories": _categories,
+    "probable.global_robustness": _global_robustness,
+    "probable.of_random_networks": lambda: _assessed(
+        classifier=world.STOCHASTIC, estimator="count", epsilon=0.2, delta=0.4
+    ),
+    "probable.on_the_host": lambda: _assessed(
+        classifier=jaxrob.Classifier.from_host(world.on_host, 3), budget=3000,
+        epsilon=0.15,
+    ),
+    "probable.statistics": _statistics,
+    # Warnings: images nearly black, a ball that covers everything.
+    "probable.doubtful": lambda: {
+        "dark": _assessed(images=world.GREY[:3] / 255, estimator="count"),
+        "wide": _assessed(estimator="count", epsilon=5.0),
+    },
+    "attacking.fgsm": lambda: {
+        norm: _FGSM(norm=norm, epsilon=0.3) for norm in ("linf", "l2")
+    },
+    "attacking.pgd": lambda: {
+        "plain": _PGD(epsilon=0.1, steps=5),
+        "l2": _PGD(epsilon=0.8, norm="l2", steps=5, step_size=0.2),
+        "random start": _PGD(epsilon=0.1, steps=3, key=world.KEY),
+    },
+    "attacking.lbfgs": lambda: {
+        "runner-up": _LBFGS(),
+        "surer": _LBFGS(target_confidence=0.9, batch_size=4),
+        "given": _LBFGS(targets=(world.LABELS[:10] + 1) % 3),
+    },
+    "attacking.of_pictures": _pictures_attacked,
+    "attacking.adversariability": _adversariability,
+    "attacking.similarity": lambda: {
+        "global": adversarial.structural_similarity(*_pair()),
+        "windowed": adversarial.windowed_similarity(*_pair()),
+        "same": adversarial.structural_similarity(_pair()[0], _pair()[0]),
+    },
+    "attacking.read_again": _attack_read_again,
+}  # fmt: skip

@@ -22,16 +22,18 @@ _STATUSES = ("normal", "transformed", "failed", "unresolved", "constant")
 
 def hic(drawn: Mapping[str, Drawn], delta: float) -> Figure:
     """Plots figures 1 and 2: histograms with the normal distribution fitted to them."""
-    panels = []
-    if "normal" in drawn:
-        panels.append(("normal as drawn", drawn["normal"], False))
-    if "transformed" in drawn:
-        panels.append(("not normal as drawn", drawn["transformed"], False))
-        panels.append(("the same after Box-Cox", drawn["transformed"], True))
-    width = 4.2 * len(panels)
-    figure, axes = plt.subplots(
-        1, len(panels), figsize=(width, 3.6), layout="constrained", squeeze=False
-    )
+    panels = [
+        (title, drawn[status], transformed)
+        for title, status, transformed in (
+            ("normal as drawn", "normal", False),
+            ("not normal as drawn", "transformed", False),
+            ("the same after Box-Cox", "transformed", True),
+        )
+        if status in drawn
+    ]
+    how = {"layout": "constrained", "squeeze": False}
+    size = 4.2 * len(panels), 3.6
+    figure, axes = plt.subplots(1, len(panels), figsize=size, **how)
     for axis, (title, one, transformed) in zip(axes[0], panels):
         _histogram(axis, title, one, transformed, delta)
     axes[0, 0].legend(fontsize=8)
@@ -72,10 +74,15 @@ def curves(rows: _Rows, varied: str, title: str) -> Figure:
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     estimators = list(dict.fromkeys(row["estimator"] for row in rows))
     for number, name in enumerate(estimators):
-        _plr(left, _sorted(rows, name, varied), varied, f"C{number}")
+        some = _sorted(rows, name, varied)
+        all_answered = min(row["answered"] for row in some) == 1
+        label = name if all_answered else f"{name}, answered only"
+        plr = [(row["plr"], *row["plr_interval"]) for row in some]
+        _points(left, some, varied, plr, f"C{number}", label)
     some = _sorted(rows, estimators[0], varied)
-    x, counted = [row[varied] for row in some], [_counted(row) for row in some]
-    _points(left, x, counted, "k", "counted among plain draws")
+    ends = [(row["counted"], *row["counted_interval"][::-1]) for row in some]
+    counted = [tuple(1 - end for end in row) for row in ends]
+    _points(left, some, varied, counted, "k", "counted among plain draws")
     left.set(xlabel=varied, ylabel="mean plr [%]", title=title)
     left.set_xticks(sorted({row[varied] for row in rows}))
     left.ticklabel_format(axis="y", useOffset=False)
@@ -87,45 +94,21 @@ def curves(rows: _Rows, varied: str, title: str) -> Figure:
     return figure
 
 
-def _plr(axis: Axes, rows: _Rows, varied: str, colour: str) -> None:
-    """Returns an estimator's mean plr over its answers."""
-    label = rows[0]["estimator"]
-    if min(row["answered"] for row in rows) < 1:
-        label = f"{label}, answered only"
-    _points(
-        axis, [row[varied] for row in rows], [_answered(r) for r in rows], colour, label
-    )
-
-
 def _points(
-    axis: Axes,
-    x: Sequence[float],
-    plr: Sequence[tuple[float, float, float]],
-    colour: str,
-    label: str,
+    axis: Axes, rows: _Rows, varied: str, plr: Any, colour: str, label: str
 ) -> None:
-    """Plots a line of plr in percent, each point with the ends of its interval."""
     y, *ends = 100 * np.array(plr).T
     # Without an interval, there is a point without a bar.
     away = np.nan_to_num(np.abs(np.array(ends) - y))
+    x = [row[varied] for row in rows]
     axis.errorbar(x, y, away, fmt="o-", color=colour, capsize=3, ms=4, label=label)
 
 
-def _answered(row: dict[str, Any]) -> tuple[float, float, float]:
-    low, high = row["plr_interval"]
-    return row["plr"], low, high
-
-
-def _counted(row: dict[str, Any]) -> tuple[float, float, float]:
-    low, high = row["counted_interval"]
-    return 1 - row["counted"], 1 - high, 1 - low
-
-
 def _statuses(axis: Axes, rows: _Rows, varied: str) -> None:
-    """Plots the share of each status, a bar for each row."""
     seen = {status for row in rows for status in row["statuses"]}
     places, bottom = range(len(rows)), np.zeros(len(rows))
-    for status in sorted(seen, key=lambda status: (_order(status), status)):
+    known = [status for status in _STATUSES if status in seen]
+    for status in (*known, *sorted(seen.difference(_STATUSES))):
         height = np.array([row["statuses"].get(status, 0) for row in rows])
         height = 100 * height / [sum(row["statuses"].values()) for row in rows]
         axis.bar(places, height, 0.7, bottom, label=status)
@@ -136,10 +119,6 @@ def _statuses(axis: Axes, rows: _Rows, varied: str) -> None:
 def _sorted(rows: _Rows, name: str, varied: str) -> _Rows:
     some = (row for row in rows if row["estimator"] == name)
     return sorted(some, key=lambda row: row[varied])
-
-
-def _order(status: str) -> int:
-    return _STATUSES.index(status) if status in _STATUSES else len(_STATUSES)
 
 
 def categories(

@@ -12,17 +12,7 @@ from scipy import stats
 
 from jaxrob import roma
 from roma_2022 import results
-from roma_2022.results import (
-    PAPER,
-    PAPER_ANSWERED,
-    Timed,
-    Values,
-    at_inputs,
-    comparable,
-    log10_adversarial,
-    readings,
-    short,
-)
+from roma_2022.results import PAPER, Timed, Values, readings, short
 
 # The largest p-value of a finding, as in the paper.
 _SIGNIFICANT = 0.001
@@ -52,9 +42,8 @@ def over(
         steps = [_change(*two, level) for two in itertools.pairwise(values)]
         as_claimed = sum(min(sign * low, sign * high) > 0 for low, high in steps)
         opposite = sum(max(sign * low, sign * high) < 0 for low, high in steps)
-        verdict = _verdict((min(sign * np.array(change)), max(sign * np.array(change))))
-        if opposite:
-            verdict = "does not hold"
+        ends = sorted(sign * np.array(change))
+        verdict = "does not hold" if opposite else _verdict((ends[0], ends[1]))
         first, last = _mean(values[0]), _mean(values[-1])
         lines.append(
             f"{number}  {claim}, by {name}: Adv {short(first)} at "
@@ -75,7 +64,7 @@ def answers(cases: Sequence[Case]) -> list[str]:
     text = _interval(share.mean(), intervals.over_inputs(np.mean, share), "{:.2%}")
     lines = [
         f"1  roma answers {text} of the queries (paper: "
-        f"{PAPER_ANSWERED['experiment 1']:g} %)"
+        f"{results.PAPER_ANSWERED['experiment 1']:g} %)"
     ]
     if len(cases) < 3:
         return lines
@@ -102,7 +91,7 @@ def as_drawn(result: roma.RomaResult) -> list[str]:
         found = stats.binomtest(count, len(selected)).proportion_ci(method="wilson")
         ends = float(found.low), float(found.high)
         line = f"3  roma: {_interval(selected.mean(), ends, '{:.2%}')} {what} (paper: "
-        line += f"{PAPER_ANSWERED[paper]:g} %)"
+        line += f"{results.PAPER_ANSWERED[paper]:g} %)"
         if paper == "as drawn":
             line += f"; {_verdict((0.5 - ends[1], 0.5 - ends[0]))}"
         lines.append(line)
@@ -110,7 +99,6 @@ def as_drawn(result: roma.RomaResult) -> list[str]:
 
 
 def by_category(found: Mapping[str, Timed], class_names: tuple[str, ...]) -> list[str]:
-    """Tests experiment 3, with lines for each kind of category and each reading."""
     lines = []
     for by, kind in results.CATEGORIES.items():
         compared = results.by_category(found, class_names, by)
@@ -125,24 +113,19 @@ def by_category(found: Mapping[str, Timed], class_names: tuple[str, ...]) -> lis
 
 
 def _variability(name: str, compared: roma.Categorial) -> list[str]:
-    """Tests whether the categories differ at all."""
     pairs = np.triu_indices(len(compared.names), 1)
     means = compared.adversarial
     if np.isnan(means).all():
         return []
     lines = []
-    for what, p_values in (
-        (
-            f"mean Adv from {short(np.nanmin(means))} "
-            f"({compared.names[np.nanargmin(means)]}) to {short(np.nanmax(means))} "
-            f"({compared.names[np.nanargmax(means)]}), Welch",
-            compared.welch[pairs],
-        ),
-        (
-            "inputs with a hit among their plain draws, binomial",
-            compared.binomial[pairs],
-        ),
-    ):
+    welch = (
+        f"mean Adv from {short(np.nanmin(means))} "
+        f"({compared.names[np.nanargmin(means)]}) to {short(np.nanmax(means))} "
+        f"({compared.names[np.nanargmax(means)]}), Welch"
+    )
+    hits = "inputs with a hit among their plain draws, binomial"
+    tests = (welch, compared.welch[pairs]), (hits, compared.binomial[pairs])
+    for what, p_values in tests:
         if np.isnan(p_values).all():
             continue
         differ, least = int((p_values < _TOGETHER).sum()), np.nanmin(p_values)
@@ -184,17 +167,12 @@ def _cats_and_trucks(
 def _of_ratio(
     values: Values, first: np.ndarray, second: np.ndarray
 ) -> tuple[float, float]:
-    """Returns the interval of one group's mean divided by another's."""
-    groups = [
-        array
-        for group in (first, second)
-        for array in _summands(values._replace(known=values.known & group))
-    ]
-    return intervals.over_inputs(_of_means(operator.truediv), *groups)
+    groups = (values._replace(known=values.known & one) for one in (first, second))
+    arrays = (array for group in groups for array in _summands(group))
+    return intervals.over_inputs(_of_means(operator.truediv), *arrays)
 
 
 def _order(name: str, compared: roma.Categorial) -> list[str]:
-    """Tests whether the categories come in the paper's order."""
     if set(compared.names) != set(PAPER) or not np.ptp(compared.plr) > 0:
         return []
     paper = [PAPER[category][0] for category in compared.names]
@@ -219,9 +197,13 @@ def against_auto(found: Mapping[str, Timed]) -> list[str]:
     if not {"roma", "auto"} <= set(found):
         return []
     better = found["auto"].result
-    theirs = at_inputs(found["roma"], found["auto"].inputs)
-    both = comparable(theirs, better)
-    x, y = log10_adversarial(better, both), log10_adversarial(theirs, both)
+    theirs = results.at_inputs(found["roma"], found["auto"].inputs)
+    # Those that both answer, "auto" by more than a bound.
+    both = theirs.answered & better.answered & (better.status != "bounded")
+    x, y = (
+        one.log_adversarial_probability[both] * np.log10(np.e)
+        for one in (better, theirs)
+    )
     lines = []
     for low, high in ((-2, 0), (-4, -2), (-6, -4), (-math.inf, -6)):
         inside = (x >= low) & (x < high)
@@ -265,12 +247,8 @@ def _change(
     first: Values, last: Values, confidence_level: float = 0.95
 ) -> tuple[float, float]:
     """Returns the interval of the second mean less the first one."""
-    return intervals.over_inputs(
-        _of_means(operator.sub),
-        *_summands(last),
-        *_summands(first),
-        confidence_level=confidence_level,
-    )
+    both, level = (*_summands(last), *_summands(first)), confidence_level
+    return intervals.over_inputs(_of_means(operator.sub), *both, confidence_level=level)
 
 
 def _of_means(combine: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
@@ -294,7 +272,6 @@ def _mean(values: Values) -> float:
 
 
 def _verdict(interval: tuple[float, float]) -> str:
-    """Returns whether a value is shown to be positive, in words."""
     low, high = interval
     return "holds" if low > 0 else "does not hold" if high < 0 else "undecided"
 

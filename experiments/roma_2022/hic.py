@@ -69,26 +69,16 @@ def draw(query: Query) -> dict[str, Drawn]:
 def _draw_one(query: Query, index: int) -> Drawn:
     image = jnp.asarray(datasets.unit_range(query.images[index]))
     keys = jax.random.split(jax.random.fold_in(query.key, index), 10)
-    log_hic = _log_hic(
-        query.classifier,
-        roma.ball("linf", query.epsilon),
-        image,
-        query.result.excluded[index],
-        keys,
-        query.num_samples,
-    )
-    log_hic = log_hic.reshape(-1)
+    ball, excluded = roma.ball("linf", query.epsilon), query.result.excluded[index]
+    given = query.classifier, ball, image, excluded, keys, query.num_samples
+    log_hic = _log_hic(*given).reshape(-1)
     # Box-Cox of multiples of hic: neither lambda nor the test depends on the factor.
     centred = log_hic - log_hic.mean()
     lmbda = roma.boxcox_lambda(centred)
     as_drawn = roma.anderson_darling(jnp.exp(log_hic - log_hic.max()))
     transformed = roma.anderson_darling(roma.boxcox(centred, lmbda))
-    return Drawn(
-        index,
-        np.asarray(log_hic, float),
-        float(lmbda),
-        (float(as_drawn.statistic), float(transformed.statistic)),
-    )
+    statistics = float(as_drawn.statistic), float(transformed.statistic)
+    return Drawn(index, np.asarray(log_hic, float), float(lmbda), statistics)
 
 
 @functools.partial(jax.jit, static_argnames="num_samples")
@@ -103,9 +93,9 @@ def _log_hic(
     """Returns logarithms of the highest incorrect confidences (section 3.2)."""
 
     def some(key: jax.Array) -> jax.Array:
-        perturbed = jax.vmap(lambda key: ball.perturbed(image, ball.draw(key, image)))(
-            jax.random.split(key, num_samples)
-        )
+        draws = jax.random.split(key, num_samples)
+        perturb = jax.vmap(lambda key: ball.perturbed(image, ball.draw(key, image)))
+        perturbed = perturb(draws)
         log_p = classifier.log_probabilities(perturbed)[0]
         is_excluded = jnp.arange(log_p.shape[-1]) == excluded
         return jnp.where(is_excluded, -jnp.inf, log_p).max(axis=-1)

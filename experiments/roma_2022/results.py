@@ -66,7 +66,6 @@ def readings(found: Mapping[str, Timed]) -> dict[str, tuple[Timed, Values]]:
 def by_category(
     found: Mapping[str, Timed], class_names: tuple[str, ...], by: str
 ) -> dict[str, roma.Categorial]:
-    """Returns the table by category for each way to read the results."""
     tables = {}
     for name, (one, values) in readings(found).items():
         result = one.result
@@ -93,40 +92,12 @@ def adversarial(result: roma.RomaResult) -> np.ndarray:
 
 def at_inputs(found: Timed, inputs: np.ndarray) -> roma.RomaResult:
     """Returns the result restricted to some inputs, given their numbers."""
-    chosen = np.isin(found.inputs, inputs)
-    values = {
-        field.name: getattr(found.result, field.name)
-        for field in dataclasses.fields(found.result)
-    }
-    return roma.RomaResult(
-        **{
-            name: value[chosen] if isinstance(value, np.ndarray) else value
-            for name, value in values.items()
-        }
-    )
-
-
-def without_nan(value: Any) -> Any:
-    """Replaces NaN and infinity by None, because JSON has neither."""
-    if isinstance(value, dict):
-        return {name: without_nan(one) for name, one in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [without_nan(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-def comparable(one: roma.RomaResult, other: roma.RomaResult) -> np.ndarray:
-    """Returns the inputs that both answer, the second by more than a bound."""
-    return one.answered & other.answered & (other.status != "bounded")
-
-
-def log10_adversarial(result: roma.RomaResult, inputs: np.ndarray) -> np.ndarray:
-    """Returns log10 of 1 - plr."""
-    return result.log_adversarial_probability[inputs] * np.log10(np.e)
+    chosen, values = np.isin(found.inputs, inputs), {}
+    for field in dataclasses.fields(found.result):
+        value = getattr(found.result, field.name)
+        is_array = isinstance(value, np.ndarray)
+        values[field.name] = value[chosen] if is_array else value
+    return roma.RomaResult(**values)
 
 
 HEAD = (
@@ -172,7 +143,6 @@ def row(
 
 
 def row_line(row: dict[str, Any], varied: str) -> str:
-    """Formats a row; `varied` names its first column."""
     return line(
         f"{row[varied]:g}",
         row["estimator"],
@@ -190,14 +160,12 @@ def row_line(row: dict[str, Any], varied: str) -> str:
 
 
 def line(varied: str, estimator: str, *cells: str) -> str:
-    """Formats cells in columns."""
     widths = (7, 9, 9, 9, 9, 9, 9, 9, 8)
     right = "".join(cell.rjust(width) for cell, width in zip(cells, widths))
     return f"{varied:>8} {estimator:10}{right}  {cells[-1]}"
 
 
 def short(probability: float) -> str:
-    """Formats a probability in few digits."""
     if math.isnan(probability):
         return "-"
     return f"{probability:.4f}" if probability >= 1e-3 else f"{probability:.1e}"
@@ -224,7 +192,6 @@ def print_categories(categories: roma.Categorial) -> None:
 
 
 def category_document(categories: roma.Categorial) -> dict[str, Any]:
-    """Returns the table for JSON."""
     names = "names", "inputs", "answered", "plr", "interval", "std", "plr_all"
     return {name: getattr(categories, name) for name in names}
 

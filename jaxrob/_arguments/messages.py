@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 import functools
 import types
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -79,6 +80,10 @@ def classifier_wanted(given: Any) -> str:
         for package, call in _CLASSIFIERS.items():
             if f"{kind.__module__}.".startswith(f"{package}."):
                 return f"{wanted}: say jaxrob.Classifier.{call}"
+    if callable(given) and not isinstance(given, type):
+        return (
+            f"{wanted}: say jaxrob.Classifier(fn, variables), of fn(variables, images)"
+        )
     return wanted
 
 
@@ -106,7 +111,6 @@ TO_RENUMBER = (
     "Labels that are names are numbered by class_names=classifier.class_names; numbers "
     "are translated in the source (Hugging Face: align_labels_with_mapping)"
 )
-# More than one class has the name.
 _SEVERAL = -1
 
 
@@ -117,7 +121,8 @@ def class_number(name: str, text: str, class_names: tuple[str, ...] | None) -> i
             "given, in the order of the network's outputs (classifier.class_names, if "
             f"it has them); got {named(text)}"
         )
-    number = _numbers(class_names).get(text)
+    known = _numbers(class_names)
+    number = next((known[one] for one in spellings(text) if one in known), None)
     if number == _SEVERAL:
         raise ValueError(
             f"{name} must be the name of one class; got {named(text)}, which stands "
@@ -131,17 +136,25 @@ def class_number(name: str, text: str, class_names: tuple[str, ...] | None) -> i
     return number
 
 
+def spellings(text: str) -> tuple[str, str, str]:
+    """A text, its letters put together and taken apart, as some file systems do."""
+    together, apart = (unicodedata.normalize(one, text) for one in ("NFC", "NFD"))
+    return text, together, apart
+
+
 def numbered(labels: Any, class_names: tuple[str, ...] | None) -> Any:
     """Returns labels with numbers in place of texts; if there are none, as they are."""
     is_list = isinstance(labels, list | tuple)
     if not is_list and (labels.ndim != 1 or labels.dtype.kind not in "OTU"):
         return labels
-    if not any(isinstance(one, str) for one in labels):
+    texts = [isinstance(one, str) for one in labels]
+    if not any(texts):
         return labels
+    if not all(texts):
+        at = texts.index(not texts[0])
+        raise wrong_type("labels", "all integers, or all names", labels[at])
     return [
-        class_number(f"labels[{index}]", one, class_names)
-        if isinstance(one, str)
-        else one
+        class_number(f"labels[{index}]", str(one), class_names)
         for index, one in enumerate(labels)
     ]
 
@@ -171,15 +184,14 @@ IF_NO_CLASSES = (
 
 
 def if_no_classes(shape: Any) -> str:
-    if len(shape) == 1:
+    if len(shape) == 1 or shape[1:] == (1,):
         return (
-            "One number for each image is a column, [B, 1], with "
-            'outputs="logits" or "sigmoid" for that of class 1 of 2'
+            "One number for each image is a column, [B, 1], with outputs="
+            '"logits" or "sigmoid" for that of class 1 of 2 (from_host: num_classes=1)'
         )
     return IF_NO_CLASSES
 
 
-# The most arrays that an error lists.
 _MOST_LISTED = 10
 
 
@@ -191,7 +203,7 @@ def class_outputs(what: str, returned: Any, number: int) -> Any:
     for at in ("['logits']", ".logits"):
         if at in arrays:
             return arrays[at]
-    fitting = {at: one for at, one in arrays.items() if _fits(one, number)}
+    fitting = {at: one for at, one in arrays.items() if [*one.shape[:-1]] == [number]}
     if len(fitting) == 1:
         return next(iter(fitting.values()))
     shown = [f"{at} of the shape {tuple(one.shape)}" for at, one in arrays.items()]
@@ -221,10 +233,6 @@ def _is_array(value: Any) -> bool:
     return hasattr(value, "shape") and not isinstance(value, type)
 
 
-def _fits(array: Any, number: int) -> bool:
-    return len(array.shape) == 2 and array.shape[0] == number
-
-
 def _members(returned: Any) -> dict[str, Any]:
     """Returns the parts of an object by the code that reaches them."""
     if isinstance(returned, Mapping):
@@ -243,7 +251,6 @@ def _members(returned: Any) -> dict[str, Any]:
 def failed_on_images(
     what: str, image_shape: tuple[int, ...], error: Exception
 ) -> ValueError:
-    # The traceback of its cause begins with the user's frames then.
     begin_with_users(error)
     shape, hint = ", ".join(map(str, image_shape)), ""
     if len(image_shape) == 2:
@@ -253,8 +260,13 @@ def failed_on_images(
             " (they are taken as [B, H, W, C]; if they are [B, C, H, W], pass "
             "np.moveaxis(images, 1, -1))"
         )
+    if type(error).__name__ == "TraceContextError":
+        hint = " (give a module of Flax NNX to jaxrob.Classifier.from_nnx(module))"
+    # The text of a KeyError, or of an assertion, says nothing without its name.
+    kind = f"{type(error).__name__}: " * (not isinstance(error, TypeError | ValueError))
     return ValueError(
-        f"{what} failed on images of the shape [B, {shape}]{hint}: {error_text(error)}"
+        f"{what} failed on images of the shape [B, {shape}]{hint}: {kind}"
+        f"{error_text(error)}"
     )
 
 

@@ -63,12 +63,10 @@ def required(module: str, purpose: str, extra: str) -> types.ModuleType:
         ) from error
 
 
-# What a message begins with: an alteration's name, for instance.
 _OF = re.compile(r"[^.:\n]{1,80}: ")
 _NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?")
 _PACKAGE = str(pathlib.Path(__file__).parents[1]) + os.sep
 
-# Collects the messages of the current public call.
 _collector: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar(
     "jaxrob_warnings", default=None
 )

@@ -353,7 +353,7 @@ def _check_levels(first: np.ndarray, second: np.ndarray) -> None:
             f"first and second have no level in common, of {each[0]} and {each[1]}. "
             f"{how}"
         )
-    if shared < min(each) / 2:
+    if shared < max(each) / 2:
         warn(
             f"only {shared} of {each[0]} and {each[1]} levels are shared. The "
             "p-values, the mean and the differences at levels are of these alone, and "

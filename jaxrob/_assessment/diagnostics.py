@@ -46,7 +46,6 @@ _COMPARABLE = 0.5 * (1 - 1e-9)
 # An interval may miss its bound by this share of its width through rounding.
 _ROUNDING = 1e-6
 
-
 _MORE_LEVELS = (
     "More levels tell: --levels=65, or in Python strategies.Uniform(65) or "
     "strategies.ASAP(concavity=128)."
@@ -153,15 +152,16 @@ class Diagnostics(NamedTuple):
                 f"their neighbours in turn, by up to {_points(self.roughness)}. "
                 "Between two levels that are far apart, where it is within "
                 f"{_points(self.margin)} of the threshold, it may cross and come back "
-                "unseen; then the error bound is too small. "
-                f"{_MORE_LEVELS}"
+                "unseen; then the error bound is too small, as on a tenth to a fifth "
+                f"of random curves with this warning. {_MORE_LEVELS}"
             )
         elif self.bend >= _MOST_BEND:
             found["margin"] = (
                 "The curve bends sharply beside two levels that are far apart: if it "
                 f"bends {1 / self.bend:.1f} times as sharply between them, it crosses "
                 "the threshold and comes back unseen; then the error bound is too "
-                f"small. {_MORE_LEVELS}"
+                "small, as on one in a hundred random curves with this warning. "
+                f"{_MORE_LEVELS}"
             )
         if self.plateau > _MOST_PLATEAU:
             found["plateau"] = (

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 
 from jaxrob import metrics
 from jaxrob._arguments.texts import collected, warn
@@ -21,7 +22,7 @@ from jaxrob._engine.queue import answer_parts, evaluate_queue, everywhere, rando
 from jaxrob._engine.scores import Scored
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval, Counts
-from jaxrob.metrics._counts import MOST_RANKS, count
+from jaxrob.metrics._counts import MOST_CONFUSED, MOST_RANKS, count
 from jaxrob.metrics._measures import in_words, top_k
 from jaxrob.strategies import Asked, Found, History, Strategy, Task
 from jaxrob.strategies._drive import (
@@ -313,6 +314,8 @@ def _sampling(task: Task, history: History, found: Found, number: int) -> Sampli
 
 # Fewer images may have the same answer by chance.
 _FEWEST_IMAGES = 10
+# Beyond that, orders of classes take too long to try.
+_MOST_CLASSES = 2000
 # The levels next to the identity can reveal a jump if the first is this near, as a
 # share of the range, and the second at most this many times as far.
 _NEAR = 1 / 32
@@ -342,6 +345,7 @@ def _look_at_curve(
             f"below the threshold {criterion.threshold:g}: what is accepted then says "
             "little about the alteration. Look at the network, the images' scale and "
             "the labels, or ask for a lower threshold."
+            + _other_order(unaltered, criterion.threshold)
         )
     distances = (history.levels - alteration.identity) / (
         alteration.upper - alteration.lower
@@ -388,6 +392,24 @@ def _answers_one_class(unaltered: AnyCurve) -> bool:
         f"{num_labels} classes. It has learnt nothing, or {cause}."
     )
     return True
+
+
+def _other_order(unaltered: Any, threshold: float) -> str:
+    """Says so if the network is good enough with its outputs in another order."""
+    number = unaltered.num_classes
+    is_reduced = isinstance(unaltered, ReducedCurve) and number > MOST_CONFUSED
+    if not number or number > _MOST_CLASSES or is_reduced:
+        return ""
+    (found,) = unaltered.confusion
+    order = scipy.optimize.linear_sum_assignment(found[:, :-1], maximize=True)
+    # Of few images for each class, some order suits any network by chance.
+    share = found[order].sum() / max(found.sum(), _FEWEST_IMAGES * number)
+    if share < threshold:
+        return ""
+    return (
+        f" With its outputs in another order the accuracy would be {share:.4g}: are "
+        "labels and class_names numbered in the order of the network's outputs?"
+    )
 
 
 def _warn_of_jump(

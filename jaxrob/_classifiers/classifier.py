@@ -247,7 +247,8 @@ class Classifier:
 
         As `from_torch`, with the preprocessing of the image processor and the class
         names of the configuration. Images must have the size that the processor makes,
-        because it is not used later. Needs the extra `jaxrob[transformers]`.
+        because it is not used later, nor its `resample`. Needs the extra
+        `jaxrob[transformers]`.
 
         Example::
 
@@ -287,7 +288,8 @@ class Classifier:
         """Wraps a model of timm, run by torch on the host.
 
         As `from_torch`, with the mean, the standard deviation, the size and the class
-        names, if any, that timm has for the weights. Needs the extra `jaxrob[timm]`.
+        names, if any, that timm has for the weights. Its `crop_pct` and `interpolation`
+        are not kept: load the pictures by them. Needs the extra `jaxrob[timm]`.
 
         Example::
 
@@ -330,7 +332,8 @@ class Classifier:
         What `from_torch` says of an argument holds here too, unless it is below.
 
         Args:
-          path: the file, with one input, the images, and one output `[B, K]`. With
+          path: the file, with one input, the images (uint8 ones are 255 times the
+            pixels), and one floating output `[B, K]` or `[B, K, 1, 1]`. With
             outputs="any", several outputs are given to the score by name.
           outputs: by default given by the last operation, as in `from_torch`.
           batch_size: by default given by the shape of its input.
@@ -339,7 +342,7 @@ class Classifier:
 
         Raises:
           FileNotFoundError: if there is nothing at `path`.
-          ValueError: if it is no ONNX file of one floating input and output, keeps
+          ValueError: if it is no ONNX file of one input and one floating output, keeps
             weights outside its folder, or contradicts an argument.
         """
         network = onnx_network(path, outputs, preprocessing, name, batch_size)

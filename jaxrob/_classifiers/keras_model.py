@@ -90,7 +90,6 @@ class KerasStep:
 
     model: Any  # The model itself, since each copy would be recompiled
     variables: tuple[Any, ...] = dataclasses.field(compare=False)  # Its variables
-    # Its layers, each with its settings, which must not change
     layers: tuple[tuple[Any, str], ...] = dataclasses.field(compare=False)
 
     def __call__(self, values: list[Any], images: Any) -> Any:

@@ -103,6 +103,11 @@ class Preprocessing:
             )
         if (np.array(self.std, np.float32) <= 0).any():
             raise ValueError(f"std must be positive; got {self.std}")
+        if len({1, *map(np.size, (self.scale, self.mean, self.std))}) > 2:
+            raise ValueError(
+                "scale, mean and std must be one number, or one for each channel; got "
+                f"{self.scale}, {self.mean} and {self.std}"
+            )
         if self.channels_first is not None:
             first = checked_flag("channels_first", self.channels_first)
             object.__setattr__(self, "channels_first", first)
@@ -148,17 +153,17 @@ class Preprocessing:
                 f"{shape[1]}x{shape[2]} pixels"
                 + ("" if looks_channels_first(shape[1:]) else advice)
             )
-        for name in ("scale", "mean", "std"):
-            values = getattr(self, name)
-            if len(values) not in (1, shape[3]):
-                grey = ""
-                if (len(values), shape[3]) == (3, 1):
-                    grey = '. Make grey pictures RGB in the source, convert("RGB"), or '
-                    grey += "by np.repeat(images, 3, axis=-1)"
-                raise ValueError(
-                    f"{name} has {len(values)} numbers, but the images have "
-                    f"{shape[3]} channel{'s' * (shape[3] > 1)}{grey}"
-                )
+        names = "scale", "mean", "std"
+        number, name = max((np.size(getattr(self, name)), name) for name in names)
+        if number not in (1, shape[3]):
+            grey = ""
+            if (number, shape[3]) == (3, 1):
+                grey = '. Make grey pictures RGB in the source, convert("RGB"), or '
+                grey += "by np.repeat(images, 3, axis=-1)"
+            raise ValueError(
+                f"{name} has {number} numbers, but the images have "
+                f"{shape[3]} channel{'s' * (shape[3] > 1)}{grey}"
+            )
 
 
 class Network(NamedTuple):

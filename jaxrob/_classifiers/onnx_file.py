@@ -19,18 +19,17 @@ from jaxrob._classifiers.network import (
     checked_layout,
     outputs_after,
 )
-from jaxrob._devices.host_function import MOST_IMAGES, HostFunction
+from jaxrob._devices.host_function import HostFunction
 from jaxrob._files import check_regular, open_file
 
 # The limit of protocol buffers; larger networks keep their weights beside the file.
 _MAX_BYTES = 2**31
-# Input types that float32 images may be cast to.
 _FLOATING = {
     "tensor(float)": np.float32,
     "tensor(float16)": np.float16,
     "tensor(double)": np.float64,
 }
-_RETURNED = (*_FLOATING, "tensor(bfloat16)")
+_BYTES = "tensor(uint8)"
 # Operations that do not change the kind of outputs.
 _PASS_THROUGH = ("Identity", "Cast", "Reshape", "Squeeze", "Flatten", "Dropout")
 # Numbers of channels of images: grey, RGB, RGB with transparency.
@@ -66,9 +65,9 @@ def onnx_network(
     weights = _external_files(model, file)
     session = _session(runtime, file, data, bool(weights))
     source, (fixed, *lengths) = _input(session, file)
-    num_classes = None if is_any else _num_classes(session, file)
+    asked, num_classes = (None, None) if is_any else _class_output(session, file)
     # It computes the outputs, so nothing may contradict it; "scores" come from any.
-    last = None if is_any else _activation(model.graph)
+    last = None if asked is None else _activation(model.graph, asked)
     if outputs not in (None, "scores", last or outputs):
         raise ValueError(
             f'outputs must be "{last}", as the last operation says, or None; '
@@ -80,10 +79,12 @@ def onnx_network(
             f"batch_size must be {fixed}, as the input of {name} says, or None; got "
             f"{batch_size}"
         )
-    dtype = _FLOATING[source.type]
+    dtype = _FLOATING.get(source.type, np.uint8)
 
     def run(images: np.ndarray) -> Any:
-        outputs = session.run(None, {source.name: images.astype(dtype, copy=False)})
+        pixels = images.clip(0, 255).round() if dtype is np.uint8 else images
+        given = {source.name: pixels.astype(dtype, copy=False)}
+        outputs = session.run(None if asked is None else [asked], given)
         if len(outputs) == 1:
             return outputs[0]
         return dict(zip((output.name for output in session.get_outputs()), outputs))
@@ -91,10 +92,13 @@ def onnx_network(
     # The number of classes comes from a call on black images, before any other work.
     size, version = batch_size or fixed, _digest(data, weights)
     host = HostFunction(run, None, name, version, size, writes=False, is_any=is_any)
-    placed = OnHost(host, _laid_out(preprocessing, lengths, name))
+    seen = _laid_out(preprocessing, lengths, name)
+    if dtype is np.uint8 and (seen.scale, seen.mean, seen.std) == ((1,), (0,), (1,)):
+        seen = dataclasses.replace(seen, scale=255)
     # A single output stands for two classes.
     num_classes = 2 if num_classes == 1 else num_classes
-    return Network(placed, outputs or last or "logits", name, num_classes)
+    said = "probabilities" if "probabilit" in (asked or "") else "logits"
+    return Network(OnHost(host, seen), outputs or last or said, name, num_classes)
 
 
 def _digest(data: bytes, weights: Sequence[pathlib.Path]) -> str:
@@ -115,7 +119,7 @@ def _digest(data: bytes, weights: Sequence[pathlib.Path]) -> str:
 
 def _session(runtime: Any, path: pathlib.Path, data: bytes, has_weights: bool) -> Any:
     options = runtime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # Errors are raised.
     available = runtime.get_available_providers()
     names = "CUDAExecutionProvider", "CPUExecutionProvider"
     providers = [name for name in names if name in available]
@@ -137,10 +141,11 @@ def _input(session: Any, path: pathlib.Path) -> tuple[Any, tuple[int | None, ...
             f"{path}: it must have one input, the images; got {len(inputs)}: {names}"
         )
     (source,) = inputs
-    if source.type not in _FLOATING:
+    if source.type not in (*_FLOATING, _BYTES):
         raise ValueError(
-            f"{path}: its input {source.name!r} must be of floating numbers; got "
-            f"{source.type}. Call its runtime in a function for Classifier.from_host"
+            f"{path}: its input {source.name!r} must be of floating numbers or uint8; "
+            f"got {source.type}. Call its runtime in a function for "
+            "Classifier.from_host"
         )
     lengths = tuple(n if isinstance(n, int) else None for n in source.shape)
     if len(lengths) < 2:
@@ -148,45 +153,38 @@ def _input(session: Any, path: pathlib.Path) -> tuple[Any, tuple[int | None, ...
             f"{path}: its input {source.name!r} must be images [B, ...]; got the shape "
             f"{source.shape}"
         )
-    if lengths[0] is not None and not 1 <= lengths[0] <= MOST_IMAGES:
-        raise ValueError(
-            f"{path}: its input {source.name!r} must be of 1 to {MOST_IMAGES} images "
-            f"at once; got the shape {source.shape}"
-        )
     return source, lengths
 
 
-def _num_classes(session: Any, path: pathlib.Path) -> int | None:
-    outputs = session.get_outputs()
+def _class_output(session: Any, path: pathlib.Path) -> tuple[str, int | None]:
+    every = session.get_outputs()
+    # Of labels and probabilities, as skl2onnx writes them, the latter are taken.
+    fitting = [one for one in every if one.type in _FLOATING]
+    outputs = every if len(every) == 1 else fitting
     if len(outputs) != 1:
-        names = ", ".join(each.name for each in outputs)
+        names = ", ".join(f"{each.name} {each.type}" for each in every)
         raise ValueError(
-            f"{path}: it must have one output [B, K]; got {len(outputs)}: {names}. "
-            f"{IF_NO_CLASSES}"
+            f"{path}: it must have one output [B, K] of floating numbers (skl2onnx: "
+            f"options={{'zipmap': False}}); got {len(every)}: {names}. {IF_NO_CLASSES}"
         )
     (output,) = outputs
-    if output.type not in _RETURNED:
+    if output.type not in _FLOATING:
         raise ValueError(
-            f"{path}: its output {output.name!r} must be of floating numbers [B, K]; "
-            f"got {output.type}"
-        )
-    if output.type == "tensor(bfloat16)":
-        raise ValueError(
-            f"{path}: its output {output.name!r} is {output.type}, which onnxruntime "
-            "does not hand to NumPy: end the network with a Cast to float"
+            f"{path}: its output {output.name!r} must be of floating numbers [B, K], "
+            f"{', '.join(_FLOATING)}; got {output.type}"
         )
     shape = output.shape
-    if shape and len(shape) != 2:
+    if shape and len(shape) != 2 and shape[2:] != [1, 1]:
         raise ValueError(
             f"{path}: its output {output.name!r} must have the shape [B, K]; got "
             f"{shape}. {if_no_classes(shape)}"
         )
-    return shape[1] if shape and isinstance(shape[1], int) else None
+    known = shape and isinstance(shape[1], int)
+    return output.name, shape[1] if known else None
 
 
-def _activation(graph: Any) -> str | None:
+def _activation(graph: Any, name: str) -> str | None:
     makers = {name: node for node in graph.node for name in node.output}
-    name = graph.output[0].name
     while name in makers:
         node = makers[name]
         if node.op_type not in _PASS_THROUGH:

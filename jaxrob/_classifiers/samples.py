@@ -12,14 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_flag, checked_text, plain_array
-from jaxrob._arguments.messages import class_number, named, wrong_type
+from jaxrob._arguments.messages import named, wrong_type
 
 _PICTURE_MODES = ("L", "RGB")
-# Such as boxes.
 _OTHER = "what is no array of the image's size"
 # A loader of a part of a data set of ...: nobody nests more.
 _MOST_NESTED = 8
-# Of a batch that groups items.
 _BATCH_BYTES = 1 << 26
 _MOST_IN_BATCH = 1024
 
@@ -31,8 +29,6 @@ class Parts(NamedTuple):
     label: str = "label"  # The key of the label
     # Whether images are `[C, H, W]`; None if that is not known
     channels_first: bool | None = None
-    # Those that number labels which are texts; None if there are none
-    class_names: tuple[str, ...] | None = None
 
 
 def checked_parts(image: Any, label: Any, channels_first: Any) -> Parts:
@@ -227,12 +223,9 @@ def _read_item(item: Any, parts: Parts) -> tuple[np.ndarray, Any]:
             )
         return image, label
     found = plain_array("the label of an item", label, "an integer")
-    if found.dtype.kind in "TU":
-        name = "the label of an item"
-        found = np.array(class_number(name, str(found), parts.class_names))
-    if found.dtype.kind not in "iu":
+    if found.dtype.kind not in "iuTU":
         raise wrong_type("the label of an item", "an integer", label)
-    return image, int(found)
+    return image, found.item()
 
 
 def _as_label(value: Any) -> Any:
@@ -270,7 +263,7 @@ def _together(labels: list[Any], image_shape: tuple[int, ...]) -> Any:
 def _kind_of_label(label: Any, image_shape: tuple[int, ...]) -> str:
     """Says what a label is: those of one kind become one array, except `_OTHER`."""
     if not isinstance(label, list | dict) and np.ndim(label) == 0:
-        return "a number"
+        return "a text" if isinstance(label, str) else "a number"
     shape, size = getattr(label, "shape", ()), image_shape[:2]
     if len(shape) > 1 and len(size) == 2 and size in (shape[:2], shape[-2:]):
         return f"an array of the shape {shape} and type {np.asarray(label).dtype}"

@@ -128,7 +128,7 @@ class TorchRun:
                 "the torch module cuts its gradient off (no_grad, detach or an "
                 "operation without one)"
             )
-        change = torch.from_numpy(change).to(outputs)
+        change = torch.from_numpy(change).to(outputs).reshape(outputs.shape)
         return torch.autograd.grad(outputs, pixels, change)[0].numpy()
 
     def check(self, images: np.ndarray) -> None:
@@ -176,12 +176,16 @@ def _copied(module: Any) -> Any:
             raise ValueError(
                 f"module must have weights; got one whose {name!r} has no values yet"
             )
+    # Features that it kept of a forward pass, which torch does not copy.
+    kept = [one for layer in module.modules() for one in vars(layer).values()]
+    kept = [one for one in kept if isinstance(one, torch.Tensor) and not one.is_leaf]
     try:
-        own = copy.deepcopy(module)
+        own = copy.deepcopy(module, {id(one): one.detach().clone() for one in kept})
     except (RuntimeError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"module must be one that copy.deepcopy copies, because the classifier has "
-            f"weights of its own: {error}"
+            "module must be one that copy.deepcopy copies, because the classifier has "
+            "weights of its own. If it keeps features of a forward pass, call it under "
+            f"torch.no_grad(), or delete them first. torch says: {error}"
         ) from error
     own.eval()
     for parameter in own.parameters():

@@ -90,7 +90,7 @@ network = _topic(
 pictures = _topic(
     _Flag("string", "images", None,
         "A folder or tar archive of class folders of pictures: PNG, JPEG, TIFF, "
-        "WebP, BMP, .npy, DICOM and NIfTI; shards of WebDataset, a folder of .tar "
+        "WebP, BMP, PPM, .npy, DICOM and NIfTI; shards of WebDataset, a folder of .tar "
         "files or \"shard-{000..012}.tar\"; an .npz file; or one of digits, mnist, "
         "cifar10, idc."),
     _Flag("string", "labels", "folders",

@@ -204,9 +204,10 @@ def recorded_run(values: Values) -> Run:
     from jaxrob.reporting import Run
 
     command, started = _begun
+    seed = "" if values["seed"].present else f" --seed={values.seed}"
     tester, organisation, files = values.tester, values.organisation, _files(values)
     system, warned = platform.platform(), tuple(_warnings)
-    return Run(command, started, system, tester, organisation, files, warned)
+    return Run(command + seed, started, system, tester, organisation, files, warned)
 
 
 def with_other_runs(kept: Sequence[Run], one: Run) -> tuple[Run, ...]:

@@ -59,10 +59,7 @@ def load_network(
 def identified(
     classifier: jaxrob.Classifier, text: str, image_shape: tuple[int, ...]
 ) -> jaxrob.Classifier:
-    """Adds the version of a function in a user's file, which journals tell apart by.
-
-    A digest of the file, what it read when loaded, and answers, which tell the rest.
-    """
+    """Adds a function's version: a digest of its file, what that read, and answers."""
     network = on_host(classifier.apply_fn)
     if network is None or not network.function.name or network.function.version:
         return classifier
@@ -162,7 +159,6 @@ def _from_code(
     )
 
 
-# Flags that apply to one kind of pictures only.
 _OF_FOLDERS = (
     "size",
     "resize",

@@ -173,7 +173,6 @@ def write_failing_pictures(
 class Replacing(NamedTuple):
     quantities: Sequence[str]  # Those whose requirements it replaces
     requirements: Sequence[Requirement]  # The new ones
-    # The names of the new assessments; None if it replaces none
     alterations: Sequence[str] | None = None
     regressions: bool = False  # Whether it looks for regressions
 
@@ -339,13 +338,10 @@ def run_rank(values: Values, words: Sequence[str]) -> str:
 
 
 def _draw(path: str, found: Sequence[reporting.Ranks]) -> None:
-    from jaxrob.reporting._plot import pyplot
-
     figure = reporting.rank_figure(found)
     place = pathlib.Path(path)
     place.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(place, dpi=120)
-    pyplot().close(figure)
     print(f"wrote {place}")
 
 

@@ -34,14 +34,12 @@ _WIDTH = 88
 # Arguments in messages of the library, and their pairs of numbers or words.
 _ARGUMENT = re.compile(r"(?<![\w./-])([a-z_]+)=(?=\S)")
 _PAIR = re.compile(r"(--\w+=)\((\w+), (\w+)\)")
-# The message of absl for a value that is not a boolean.
 _NO_BOOLEAN = re.compile(r"\('Non-boolean argument to boolean flag', .*\)")
 
 
 class _Command(NamedTuple):
     does: str  # Its description, one line
     words: str  # Its positional arguments, as the help shows them
-    # The least and the largest number of positional arguments
     number: tuple[int, int | None]
     sections: dict[str, tuple[define.Define, ...]]  # Its flags by topic
     module: str = "results"  # Where its function is, which loads JAX

@@ -27,7 +27,7 @@ from jaxrob._command.network import (
     read_class_names,
 )
 from jaxrob._dataset import check_labels_below
-from jaxrob._engine.evaluate import UNALTERED
+from jaxrob._engine.step import UNALTERED
 from jaxrob.reporting import Plan, Requirement
 from jaxrob.reporting._requirements import AT_LEAST
 from jaxrob.strategies import ASAP, FewImages, Including, Strategy, Uniform
@@ -102,7 +102,7 @@ def _digits(values: Values) -> Subject:
             key=jax.random.key(values.seed),
             epochs=_EPOCHS,
         )
-    name = values.name or "small network trained on the spot"
+    name = values.name or "small network trained on digits/train"
     return Subject(dataclasses.replace(classifier, name=name), dataset)
 
 

@@ -22,7 +22,6 @@ _FORM = re.compile(r".+?\.py:[A-Za-z_]\w*", re.ASCII)
 # Modules of files that were run, by real path; folders of all files begun.
 _modules: dict[str, ModuleType] = {}
 _folders: set[str] = set()
-# By real path, the digests of the files that each read.
 _read: dict[str, dict[str, str]] = {}
 
 # Where versions of packages and the system's state are, not the user's network.

@@ -73,7 +73,6 @@ class Call(NamedTuple):
             return self.function.lower(*self.args, **self.static)
 
     def _mesh_set(self) -> contextlib.AbstractContextManager[Any]:
-        # The caller may have set another one.
         return jax.set_mesh(self.mesh.mesh) if self.mesh else contextlib.nullcontext()
 
 
@@ -167,7 +166,6 @@ def _taken_or_zero(rows: jax.Array, indices: np.ndarray) -> jax.Array:
     return jnp.take(rows, indices, axis=0, mode="fill", fill_value=0)
 
 
-# The most bytes of a piece.
 _MOST_BYTES = 2**24
 
 
@@ -338,10 +336,9 @@ def _whole_vectors(rows: int) -> int:
 def _free_bytes(device: Any) -> int:
     statistics: dict[str, Any] | None = None
     if device.platform != "cpu":
-        try:
+        # It is not there: a topology's device.
+        with contextlib.suppress(jax.errors.JaxRuntimeError):
             statistics = device.memory_stats()
-        except jax.errors.JaxRuntimeError:  # It is not there: a topology's device.
-            pass
     if not statistics or "bytes_limit" not in statistics:
         return _MEMORY_CPU
     return statistics["bytes_limit"] - statistics.get("bytes_in_use", 0)
@@ -351,6 +348,8 @@ class Kept:
     def __init__(self, room: int) -> None:
         # The most images of a block, chosen in the run's first round.
         self.rows: int | None = None
+        # Whether the network is a program apart, chosen there too.
+        self.is_apart: bool | None = None
         self._room = room
         self._trees: dict[Hashable, Any] = {}
 

@@ -113,20 +113,17 @@ class HostFunction:
                 "the host function must return the shape "
                 f"({number}, {self.num_classes or 'K'}); got {outputs.shape}"
                 + f". {if_no_classes(outputs.shape)}"
-                * (outputs.ndim != 2)
+                * (outputs.ndim != 2 or outputs.shape[1] == 1)
             )
         if not any(jnp.issubdtype(outputs.dtype, kind) for kind in _REAL):
-            raise TypeError(
-                f"the host function must return numbers; got an array of "
-                f"{outputs.dtype}"
-            )
+            kind = outputs.dtype
+            raise TypeError(f"the host function must return numbers; got {kind}")
 
 
 def host_callback(function: HostFunction, images: jax.Array) -> jax.Array:
     """Calls a host function on images `[B, ...]`; returns float32 `[B, K]`."""
-    if function.gradient is None:
-        return _forward(function, images)
-    return _with_gradient(function, images)
+    call = _forward if function.gradient is None else _with_gradient
+    return call(function, images)
 
 
 class own_errors(contextlib.ContextDecorator):
@@ -193,12 +190,14 @@ class HostCall:
 
 def _as_rows(returned: Any) -> np.ndarray:
     try:
-        return np.asarray(returned)
+        rows = np.asarray(returned)
     except ValueError as error:  # Of a list whose entries differ in shape.
         raise ValueError(
             f"the host function must return one array [B, K]; got {named(returned)}, "
             f"whose entries differ in shape. {IF_NO_CLASSES}"
         ) from error
+    # A last layer of convolution returns [B, K, 1, 1].
+    return rows[..., 0, 0] if rows.ndim == 4 and rows.shape[2:] == (1, 1) else rows
 
 
 def _first_rows(returned: Any, number: int, length: int) -> Any:
@@ -210,10 +209,7 @@ def _first_rows(returned: Any, number: int, length: int) -> Any:
                 f"{length} images (put several arrays in a tuple or a dict); got "
                 f"{len(returned)}"
             )
-        return jax.tree.map(
-            lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf,
-            returned[:number],
-        )
+        return jax.tree.map(_copied, returned[:number])
 
     def part(leaf: Any) -> np.ndarray:
         array = np.array(leaf)
@@ -225,6 +221,11 @@ def _first_rows(returned: Any, number: int, length: int) -> Any:
         return array[:number]
 
     return jax.tree.map(part, returned)
+
+
+def _copied(leaf: Any) -> Any:
+    own = getattr(leaf, "clone", None) or getattr(leaf, "copy", None)
+    return own() if callable(own) else leaf
 
 
 def _forward(function: HostFunction, images: jax.Array) -> jax.Array:
@@ -262,14 +263,30 @@ _with_gradient.defvjp(
 )
 
 
+# Numbers of images that an exported network may be fixed to.
+_FIXED = (1, 4, 8, 16, 32, 64)
+
+
 @functools.lru_cache(maxsize=256)
 def _classes_found(function: HostFunction, image_shape: tuple[int, ...]) -> int:
-    black = np.zeros((function.batch_size or 2, *image_shape), np.float32)
-    if function.check is not None:
-        function.check(black)
-    # A program is being traced, of which what the function does with JAX is no part.
-    with jax.ensure_compile_time_eval():
-        return function(black).shape[1]
+    failures: list[Exception] = []
+    for number in [function.batch_size] if function.batch_size else [2, *_FIXED]:
+        black = np.zeros((number, *image_shape), np.float32)
+        try:
+            if function.check is not None:
+                function.check(black)
+            # A program is being traced, of which what it does with JAX is no part.
+            with jax.ensure_compile_time_eval():
+                num_classes = function(black).shape[1]
+        except Exception as error:  # The user's code may raise anything.
+            failures.append(error)
+            continue
+        if failures:
+            raise ValueError(
+                f"batch_size must be {number}, as many as the network takes; got None"
+            ) from failures[0]
+        return num_classes
+    raise failures[0]
 
 
 def _batches(

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, Sharding
 from jax.sharding import PartitionSpec as P
@@ -20,10 +21,7 @@ from jaxrob._keys import is_key
 
 @dataclasses.dataclass(frozen=True)
 class ImageMesh:
-    """A mesh, and the axes along which images are split.
-
-    Along the others, XLA splits a network that is larger than a device.
-    """
+    """A mesh, and its axes along which images are split, not large networks."""
 
     mesh: Mesh  # XLA chooses all shardings (`AxisType.Auto`)
     axes: tuple[str, ...]  # may be empty
@@ -52,6 +50,14 @@ class ImageMesh:
 
 def checked_mesh(mesh: Mesh | None, variables: Any = ()) -> ImageMesh:
     # That of sharded variables, if any; images go along axes that no variable names.
+    if any(
+        isinstance(one, Tracer) for one in jax.tree.leaves((variables, jnp.asarray(0)))
+    ):
+        raise ValueError(
+            "jaxrob must be called outside of jax.jit, jax.grad and jax.vmap, with "
+            "variables that have values: it decides by the network's answers, and "
+            "compiles the network itself. Only alterations can be used within"
+        )
     found = mesh_for(mesh, variables)
     processes = {device.process_index for device in found.devices}
     if processes == {jax.process_index()} or len(processes) == jax.process_count():

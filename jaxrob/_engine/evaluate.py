@@ -37,6 +37,7 @@ from jaxrob._engine.preflight import check_shape_is_kept, preflight
 from jaxrob._engine.provenance import provenance, score_facts
 from jaxrob._engine.queue import evaluate_queue, everywhere
 from jaxrob._engine.scores import ScoreRule, check_labels_move, rule_of
+from jaxrob._engine.step import UNALTERED
 from jaxrob._keys import checked_key
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
@@ -243,19 +244,9 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
                 execution = dataclasses.replace(
                     execution, reduced=arguments.reduced, cached=cached
                 )
-                run = Run(
-                    classifier,
-                    dataset,
-                    alterations,
-                    image,
-                    key,
-                    execution,
-                    source,
-                    warned,
-                    each,
-                )
+                given = classifier, dataset, alterations, image, key
                 try:
-                    yield run
+                    yield Run(*given, execution, source, warned, each)
                     images = getattr(dataset, "images", None)
                     if isinstance(images, StoredImages):
                         images.warn_of_odd()
@@ -341,12 +332,3 @@ def unaltered_answers(execution: Execution, dataset: Dataset) -> np.ndarray:
     (curve,) = evaluate_queue(execution, dataset, queue)
     assert isinstance(curve, Curve)
     return curve.predicted[0].astype(np.int32)
-
-
-def _as_it_is(image: jax.Array, level: jax.Array) -> jax.Array:
-    del level
-    return image
-
-
-#: An alteration that leaves every image as it is.
-UNALTERED = Alteration("unaltered", _as_it_is, 0.0, 1.0)

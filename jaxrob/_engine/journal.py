@@ -28,8 +28,9 @@ from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._devices.blocks import joined, taken
 from jaxrob._devices.mesh import ImageMesh, from_first, is_first
-from jaxrob._engine.provenance import alteration_fingerprint, classifier_name
+from jaxrob._engine.provenance import alteration_fingerprint
 from jaxrob._files import check_regular, lock, sync
+from jaxrob._identity.identity import name_of
 from jaxrob.alterations import Alteration
 
 T = TypeVar("T")
@@ -205,7 +206,7 @@ def opened(
     if path is None:
         yield None
         return
-    header = {"kind": kind, "function": classifier_name(classifier), **source()}
+    header = {"kind": kind, "function": name_of(classifier.apply_fn), **source()}
     if header["classifier"] is None:
         raise ValueError(
             "journal must tell the classifier from others, and a function on the host "
@@ -282,6 +283,8 @@ def _read_file(path: pathlib.Path) -> tuple[list[dict[str, Any]], int, int]:
                 )
             break
         records.append(_parsed(path, len(records), text))
+        if "format" in records[-1] and len(records) > 1:
+            raise malformed(path, len(records) - 1, "another journal begins there")
         start = end + 1
     if not records and content and not _may_be_torn_header(content):
         raise ValueError(f"{path} is no journal; it was not touched")
@@ -401,13 +404,10 @@ class CachedAnswers:
     ) -> None:
         """Journals answers `[l, n]` at `[l]` levels on the images from `start` on."""
         # See `find` for the arguments.
-        name = alteration.description
-        parts = answers._asdict()
-        levels = np.asarray(levels, np.float64)
+        name, levels = alteration.description, np.asarray(levels, np.float64)
         order = {"order": _RANDOM} if in_random_order else {}
-        self._journal.append(
-            {"alteration": name, **order, "levels": levels, "start": start, **parts}
-        )
+        where = {"alteration": name, **order, "levels": levels, "start": start}
+        self._journal.append(where | answers._asdict())
         self._add(name, levels, start, answers, in_random_order)
 
     def add_rows(self, rows: int) -> None:

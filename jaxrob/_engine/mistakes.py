@@ -25,7 +25,13 @@ from jaxrob._devices.mesh import ImageMesh, fetch, put, replicated
 from jaxrob._engine.answers import HostAnswers
 from jaxrob._engine.blocks import Block, PlacedBlock, first_batch, padded_labels, picked
 from jaxrob._engine.execution import Execution, noted
-from jaxrob._engine.step import Ask, Compiled, levels_are_sequential, preparing
+from jaxrob._engine.step import (
+    Ask,
+    Compiled,
+    altered,
+    levels_are_sequential,
+    preparing,
+)
 from jaxrob._keys import classifier_keys
 from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
@@ -92,7 +98,8 @@ def check_network(
         pixels, index, classes = jax.device_put(arrays, placed.images.sharding)
         block = PlacedBlock(Block(all_labels[:number], 0), pixels, index, classes)
         prepared = preparing(pixels, index, execution.key, alteration, mesh).run()
-        return Ask(block, prepared, alteration, levels, 1, times)
+        asked = Ask(block, prepared, alteration, levels, 1, times)
+        return altered(asked, mesh) if execution.kept.is_apart else asked
 
     def answers(asked: Ask) -> Any:
         number = len(asked.placed.block.labels)
@@ -276,7 +283,7 @@ def _doubt_of_column(
     right, is_sure, shares = (0.0, 0.0), not fix or column.max() > 50, ""
     if labels is not None:
         right = [((column > at) == (labels == 1)).mean() for at in (0, half)]
-        shares = f" So {right[0]:.0%} are right, and {right[1]:.0%} as such."
+        shares = f" So {right[0]:.0%} of these are right, and {right[1]:.0%} as such."
     if not is_sure and right[1] < right[0] + _MIN_GAIN:
         return None
     return (

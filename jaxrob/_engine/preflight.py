@@ -85,7 +85,8 @@ def check_shape_is_kept(alteration: Alteration, image_shape: tuple[int, ...]) ->
     """Rejects a fingerprinted alteration that changes the shape of an image."""
     image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
     level = jax.ShapeDtypeStruct((), jnp.float32)
-    altered = jax.eval_shape(alteration, image, level, jax.random.key(0))
+    key = jax.eval_shape(jax.random.key, 0)
+    altered = jax.eval_shape(alteration, image, level, key)
     if getattr(altered, "shape", None) != image_shape:
         raise ValueError(
             f"{alteration.name} must return an array of the image's shape "

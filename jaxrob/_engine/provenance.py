@@ -24,7 +24,6 @@ from jaxrob._identity.identity import (
     host_array,
     host_or_sharded,
     is_identifiable,
-    name_of,
     text,
 )
 from jaxrob._keys import check_key
@@ -160,10 +159,6 @@ def alteration_fingerprint(alteration: Alteration) -> str | None:
     """Describes a fingerprinted alteration; None if it has a host callback."""
     # JAX cannot trace a host callback, so the alteration is not identifiable.
     return alteration.description if is_identifiable(alteration) else None
-
-
-def classifier_name(classifier: Classifier) -> str:
-    return name_of(classifier.apply_fn)
 
 
 def dataset_fingerprint(dataset: Dataset | BatchedDataset) -> str:

@@ -17,7 +17,13 @@ from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.blocks import bucket, rows_in_memory
 from jaxrob._devices.mesh import platform, put, sharded
 from jaxrob._engine.answers import AnswerCollector, CountCollector
-from jaxrob._engine.blocks import Block, CountedBatches, picked_blocks, placed_blocks
+from jaxrob._engine.blocks import (
+    Block,
+    CountedBatches,
+    PlacedBlock,
+    picked_blocks,
+    placed_blocks,
+)
 from jaxrob._engine.execution import (
     Execution,
     batch_size_of,
@@ -27,7 +33,13 @@ from jaxrob._engine.execution import (
     noted,
     rows_of_a_level,
 )
-from jaxrob._engine.step import answering, levels_are_sequential, preparing
+from jaxrob._engine.step import (
+    Ask,
+    altered,
+    is_apart,
+    levels_are_sequential,
+    preparing,
+)
 from jaxrob._engine.tasks import EvaluationTask, run_tasks
 from jaxrob._keys import order_keys
 from jaxrob.alterations import Alteration
@@ -75,6 +87,7 @@ def evaluate_queue(
         placed = placed_blocks(
             dataset, kind.num_classes, size, execution.mesh, execution.kept
         )
+        _choose_programs(execution, size, number / max(len(queue), 1))
     curves: dict[int, AnyCurve] = {}
     # Closed at once if the caller fails, so that what is under way is journaled.
     with contextlib.closing(
@@ -85,6 +98,14 @@ def evaluate_queue(
             if done is not None:
                 done(place, curves[place])
     return [curves[place] for place in range(len(queue))]
+
+
+def _choose_programs(execution: Execution, images: int, number: float) -> None:
+    """Decides in a run's first round whether the network is a program apart."""
+    kept, answerer = execution.kept, execution.answerer
+    if kept.is_apart is None:
+        apart = is_apart(execution.info, images, number or math.inf, execution.mesh)
+        kept.is_apart = apart and not answerer.is_on_host
 
 
 def _rows_of_a_block(
@@ -155,6 +176,7 @@ def answer_parts(
         dataset, order, starts, cut, kind.num_classes, execution.mesh, execution.kept
     )
     number = sum(part.length for part in parts)
+    _choose_programs(execution, cut, number / max(len(tasks), 1))
     for _ in run_tasks(execution, tasks, placed, source, number):
         pass
     return answers
@@ -262,18 +284,23 @@ def _seconds(
 ) -> float:
     """Returns a step's seconds for an image of a device's block at one level."""
     shape, mesh, key = execution.image_shape, execution.mesh, execution.key
-    size, classifier = on_each * mesh.size, execution.classifier
+    size = on_each * mesh.size
     each = levels_in_step(execution.info, shape, execution.rows, size, len(spans), mesh)
     middle = spans[len(spans) // 2]
-    levels = np.full(each, middle.level)
+    levels = np.full(each, middle.level, np.float32)
     block = np.zeros((size, *shape), dtype), np.arange(size, dtype=np.uint32)
     images, index, labels = put((*block, np.zeros(size, np.int32)), sharded(mesh))
     prepared = preparing(images, index, key, middle.alteration, mesh).run()
-    call = answering(
-        classifier, prepared, index, labels, key, levels, 1, middle.alteration, mesh
-    )
-    jax.block_until_ready(call.run())
-    return min(_timed(call.run) for _ in range(_REPEATS)) / on_each
+    placed = PlacedBlock(Block(np.zeros(size, np.int32), 0), images, index, labels)
+    ask = Ask(placed, prepared, middle.alteration, levels, 1)
+
+    def run() -> Any:
+        asked = altered(ask, mesh) if apart else ask
+        return execution.answerer.dispatch(asked)
+
+    apart = is_apart(execution.info, size, math.inf, mesh)
+    jax.block_until_ready(run())
+    return min(_timed(run) for _ in range(_REPEATS)) / on_each
 
 
 def _timed(run: Callable[[], Any]) -> float:

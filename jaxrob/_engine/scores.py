@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._arguments.messages import named
+from jaxrob._arguments.messages import class_outputs, named
 from jaxrob._classifiers.classifier import Classifier
-from jaxrob._classifiers.network import OnHost, Score, on_host
+from jaxrob._classifiers.network import ROWS, OnHost, Score, inputs_of, on_host
 from jaxrob._classifiers.samples import as_array
 from jaxrob._classifiers.trace import current_trace
 from jaxrob._dataset import are_classes
@@ -27,8 +27,6 @@ from jaxrob._identity.program import fingerprint_of
 from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
 from jaxrob.alterations._moves import check_integers
 
-# Images in a trace.
-_ROWS = 2
 # Boxes that end here lie in one pixel, or are fractions of the picture, up to rounding.
 _ONE_PIXEL = 1.001
 # Beside boxes, in names of what depends on where they are, or is of the picture.
@@ -56,6 +54,7 @@ class ScoreRule(NamedTuple):
     score: Score  # the score
     image_shape: tuple[int, ...]  # the shape of one image
     on_devices: bool  # whether JAX traces it, so that outputs stay on the devices
+    one_column: bool  # whether that of class 1 is all that the network returns
 
 
 class Unscored(NamedTuple):
@@ -70,24 +69,33 @@ class Unscored(NamedTuple):
 def rule_of(
     score: Score, classifier: Classifier, image_shape: tuple[int, ...], labels: Any
 ) -> ScoreRule:
-    is_listed = labels.dtype == object
-    if on_host(classifier.apply_fn) or is_listed or score.labels == "boxes":
-        return ScoreRule(score, image_shape, False)
+    rule = ScoreRule(score, image_shape, False, False)
+    if on_host(classifier.apply_fn):
+        return rule
     outputs = current_trace(classifier, image_shape).outputs
-    outputs = outputs["any"] if classifier.outputs == "any" else outputs
-    if classifier.outputs != "any" and outputs.shape[0] == 1:
-        outputs = jax.ShapeDtypeStruct(outputs.shape[1:], outputs.dtype)
+    if classifier.outputs == "any":
+        outputs = outputs["any"]
+    else:
+        *shape, number = outputs.shape
+        if number == 2:
+            own = jax.eval_shape(classifier.returned, *inputs_of(image_shape))
+            number = class_outputs("the classifier", own, ROWS).shape[-1]
+            rule = rule._replace(one_column=number == 1)
+        shape = shape[1:] if shape[0] == 1 else shape
+        outputs = jax.ShapeDtypeStruct((*shape, number), outputs.dtype)
+    if labels.dtype == object or score.labels == "boxes":
+        return rule
     dtype = jax.dtypes.canonicalize_dtype(labels.dtype)
-    given = jax.ShapeDtypeStruct((_ROWS, *labels.shape[1:]), dtype)
+    given = jax.ShapeDtypeStruct((ROWS, *labels.shape[1:]), dtype)
     try:
         program, returned = traced(score.function, outputs, given)
     except Exception:  # A function of NumPy, or one that fails: then on the host too.
-        return ScoreRule(score, image_shape, False)
-    _check_returned(score, returned, _ROWS)
+        return rule
+    _check_returned(score, returned, ROWS)
     found = fingerprint_of(program)
     own = Fingerprinted(found.digest, score.function, found.on_host)
     now = dataclasses.replace(score, function=own)
-    return ScoreRule(now, image_shape, not found.on_host)
+    return rule._replace(score=now, on_devices=not found.on_host)
 
 
 def check_labels_move(
@@ -135,14 +143,14 @@ def score_block(
     elif classifier.outputs != "any":
         size = outputs.shape[1]
         outputs = outputs[0] if len(outputs) == 1 else outputs
+        outputs = outputs[..., 1:] if rule.one_column else outputs
     if rule.on_devices:
         # Nothing waits here: moved masks stay on the devices too.
         labels = _moved(rule, given._replace(labels=padded(given.labels, size)))
         return Scored(_on_devices(outputs, labels, function=rule.score.function))
     if network is None:
-        rows = (slice(number),)
-        if classifier.outputs != "any" and np.ndim(outputs) == 3:
-            rows = (slice(None), *rows)
+        is_any = classifier.outputs == "any"  # Else there may be samples before.
+        rows = slice(number) if is_any else (..., slice(number), slice(None))
         outputs = jax.tree.map(lambda part: np.array(part)[rows], outputs)
     # The score may write into what it gets, and the data set keeps its labels.
     labels = jax.tree.map(_copied, _moved(rule, given))
@@ -192,7 +200,7 @@ def _check_boxes(
             f"labels look like masks: all have the images' size {size}, and the score "
             'says labels="boxes", which are [M, 4 + k]: say labels="masks"'
         )
-    ends, level = [np.zeros((0, 2))], float(alteration.identity)
+    known, level = [np.zeros((0, 4))], float(alteration.identity)
     for index, label in enumerate(labels):
         try:
             _moved_boxes(alteration, label, level, image_shape)
@@ -204,15 +212,16 @@ def _check_boxes(
                 f'"boxes": {error}'
             ) from error
         if np.size(_boxes(label)):
-            ends.append(np.asarray(_boxes(label))[:, 2:4])
-    found = np.concatenate(ends)
-    if len(found) and found.max() <= _ONE_PIXEL < max(size):
+            known.append(np.asarray(_boxes(label))[:, :4])
+    found = np.concatenate(known)
+    wrong = ((found[:, :2] >= size[::-1]) | (found[:, 2:] <= 0)).any(axis=1)
+    wrong |= found[:, 2:].max(initial=0) <= _ONE_PIXEL < max(size)
+    if wrong.any():
         raise ValueError(
             "labels must be boxes x1, y1, x2, y2 in pixels, by the score's "
-            f'labels="boxes"; all of the first {len(labels)} images lie in the pixel '
-            f"[0, 1] x [0, 1] of images of the size {size}, as fractions of the "
-            "picture do: multiply x by the width and y by the height. (If they are "
-            'masks, say labels="masks".)'
+            f'labels="boxes"; got {found[wrong][0]} in images of the size {size}. Of '
+            "fractions of the picture multiply x by the width and y by the height; a "
+            'box outside leave out. (If they are masks, say labels="masks".)'
         )
 
 

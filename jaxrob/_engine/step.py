@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import OnHost, Preprocessing, on_host
+from jaxrob._classifiers.trace import TraceInfo
 from jaxrob._devices.blocks import Call, is_best_with_few_rows
 from jaxrob._devices.mesh import ImageMesh, gathered, on_each_device, platform
 from jaxrob._engine.answers import Answers, answer, no_answers
@@ -19,6 +20,41 @@ from jaxrob._identity.program import operations
 from jaxrob._keys import alteration_keys, classifier_keys
 from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
+
+
+def _as_it_is(image: jax.Array, level: jax.Array) -> jax.Array:
+    del level
+    return image
+
+
+def _chosen(first: jax.Array, place: jax.Array, *others: jax.Array) -> jax.Array:
+    choices = [lambda *images, at=at: images[at] for at in range(1 + len(others))]
+    return jax.lax.switch(place.astype(jnp.int32), choices, first, *others)
+
+
+#: An alteration that leaves every image as it is.
+UNALTERED = Alteration("unaltered", _as_it_is, 0.0, 1.0)
+#: One of images that are altered already; the level is its place among them.
+CHOSEN = Alteration("chosen", _chosen, 0.0, 1.0)
+_NO_PREPROCESSING = Preprocessing()
+# Operations of a network for one image; of a level of a block; of an alteration's
+# first round, about a second: see `is_apart`.
+_FEWEST_FOR_AN_IMAGE = 2**20
+_MANY_FOR_A_LEVEL = 2**33
+_FEW_FOR_A_ROUND = 2**36
+
+
+def is_apart(info: TraceInfo, images: int, number: float, mesh: ImageMesh) -> bool:
+    """Whether a network and what alters its images are compiled as two programs."""
+    # All alterations then share the network's, which takes longest to compile: eight on
+    # an MNIST CNN take 10.6 s of CPU time for 15.4. But a level's images are copied and
+    # written to new memory, 1 to 10 us an image. So long runs have one program for
+    # both, unless the network takes far longer; and so do perceptrons.
+    operations = info.operations
+    return platform(mesh) == "cpu" and (
+        operations * images >= _MANY_FOR_A_LEVEL
+        or _FEWEST_FOR_AN_IMAGE <= operations < _FEW_FOR_A_ROUND / max(number, 1)
+    )
 
 
 @functools.partial(jax.jit, static_argnames=("alteration", "mesh"))
@@ -83,8 +119,9 @@ def answer_at_levels(
 
         written_apart = platform(mesh) == "tpu" and _multiplies(images_at, levels[0])
         shape = len(levels), len(index)
-        image_shape = jax.eval_shape(altered, levels[0]).shape[1:]
-        if levels_are_sequential(image_shape, mesh):
+        if platform(mesh) == "cpu" or levels_are_sequential(
+            jax.eval_shape(altered, levels[0]).shape[1:], mesh
+        ):
 
             def add(place: jax.Array, found: Answers) -> Answers:
                 part = at_level(levels[place])
@@ -126,6 +163,8 @@ def _multiplies(images_at: Callable[[jax.Array], jax.Array], level: jax.Array) -
 def preparing(
     images: Any, index: Any, key: Any, alteration: Alteration, mesh: ImageMesh
 ) -> Call:
+    if alteration.prepare is None and not alteration.stochastic:
+        alteration = UNALTERED  # So that all of these share a program.
     static = {"alteration": alteration, "mesh": mesh}
     return Call(prepare, (images, index, key), static, mesh)
 
@@ -193,8 +232,22 @@ class Ask(NamedTuple):
     scale: float = 1.0  # multiplies the altered images
 
 
+def altered(ask: Ask, mesh: ImageMesh) -> Ask:
+    """Alters a block's images; the network of `CHOSEN` takes what is returned."""
+    places = np.arange(len(ask.levels))
+    levels = ask.levels[: ask.num_levels]
+    images = [_altered_for(level, ask, mesh) for level in levels]
+    images += images[-1:] * (len(places) - len(levels))
+    return ask._replace(
+        prepared=tuple(images), alteration=CHOSEN, levels=places, scale=1.0
+    )
+
+
 def answerer_for(
-    classifier: Classifier, key: jax.Array, mesh: ImageMesh, rule: ScoreRule | None
+    classifier: Classifier,
+    key: jax.Array,
+    mesh: ImageMesh,
+    rule: ScoreRule | None,
 ) -> "Answerer":
     """Returns who answers for a placed classifier, or scores its outputs."""
     compiled = Compiled(classifier, key, mesh)
@@ -252,7 +305,10 @@ class Hosted(NamedTuple):
     is_on_host: bool = True
 
     def dispatch(self, ask: Ask) -> tuple[jax.Array, jax.Array]:
-        return _altered_for(self.network, ask, self.compiled.mesh), ask.placed.labels
+        images = _altered_for(
+            ask.levels[0], ask, self.compiled.mesh, self.network.preprocessing
+        )
+        return images, ask.placed.labels
 
     def finish(self, pending: Any, number: int | None = None) -> Answers[jax.Array]:
         images, labels = map(np.asarray, pending)
@@ -274,7 +330,9 @@ class Scoring(NamedTuple):
         if self.network is None:
             outputs = self.compiled.outputs(ask)
         else:
-            outputs = _altered_for(self.network, ask, self.compiled.mesh)
+            outputs = _altered_for(
+                ask.levels[0], ask, self.compiled.mesh, self.network.preprocessing
+            )
         return Unscored(outputs, ask.placed.block.labels, ask.alteration, ask.levels[0])
 
     def finish(self, pending: Any, number: int | None = None) -> Scored:
@@ -285,15 +343,15 @@ class Scoring(NamedTuple):
 Answerer = Compiled | Hosted | Scoring
 
 
-def _altered_for(network: OnHost, ask: Ask, mesh: ImageMesh) -> jax.Array:
-    return _altered(
-        ask.prepared,
-        ask.levels[0],
-        np.float32(ask.scale),
-        alteration=ask.alteration,
-        preprocessing=network.preprocessing,
-        mesh=mesh,
-    )
+def _altered_for(
+    level: np.ndarray,
+    ask: Ask,
+    mesh: ImageMesh,
+    preprocessing: Preprocessing = _NO_PREPROCESSING,
+) -> jax.Array:
+    static = {"alteration": ask.alteration, "preprocessing": preprocessing}
+    args = ask.prepared, level, np.float32(ask.scale)
+    return Call(_altered, args, static | {"mesh": mesh}, mesh).run()
 
 
 @functools.partial(jax.jit, static_argnames=("alteration", "preprocessing", "mesh"))

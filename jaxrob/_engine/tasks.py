@@ -16,7 +16,7 @@ from jaxrob._devices.mesh import platform
 from jaxrob._engine.blocks import Block, PlacedBlock
 from jaxrob._engine.execution import Execution, levels_in_step
 from jaxrob._engine.mistakes import are_doubtful, check_logits, check_network
-from jaxrob._engine.step import Ask, preparing
+from jaxrob._engine.step import Ask, altered, preparing
 from jaxrob.alterations import Alteration
 from jaxrob.strategies._drive import Span
 
@@ -140,6 +140,8 @@ def _dispatched(
         # Padded with the last level, so that every step has the same shape.
         filled = rows + rows[-1:] * (each - len(rows))
         ask = Ask(placed, prepared, alteration, levels[filled], len(rows))
+        if execution.kept.is_apart:
+            ask = altered(ask, mesh)
         answers = answerer.dispatch(ask)
         if platform(mesh) != "cpu" and not answerer.is_on_host:
             jax.copy_to_host_async(answers)

@@ -25,7 +25,6 @@ from jaxrob._devices.blocks import in_pieces, is_split
 from jaxrob._keys import is_key
 
 _PACKAGE = __name__.partition(".")[0]
-# Longer sequences of numbers are described by a digest.
 _MOST_NUMBERS = 16
 #: Metadata of a field that says nothing new while it holds the library's functions.
 FOLLOWS = {"follows": True}
@@ -77,7 +76,6 @@ _texts: dict[int, tuple[weakref.ref[Any], str]] = {}
 
 
 def contiguous(array: Any) -> Any:
-    # Of an array of objects, their `object_bytes`.
     if isinstance(array, np.ndarray) and array.dtype.hasobject:
         return b"".join(map(object_bytes, array))
     return np.ascontiguousarray(array)
@@ -245,7 +243,6 @@ class Fingerprinted:
     token: str  # a digest of what it computes; first, because it is compared fast
     function: Callable[..., Any]
     on_host: tuple[Any, ...] = ()  # functions that it calls, which no trace looks into
-    # What else its trace found.
     info: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     @property

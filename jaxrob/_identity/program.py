@@ -38,7 +38,6 @@ _FOR_DEBUGGING = ("debug", "inspect")
 _OF_UNKNOWN_COST = (*_ON_HOST, "ffi_call", "pallas_call", "while")
 
 
-# Packages whose functions and values do not change.
 _FIXED = ("builtins", "flax", "jax", "jaxlib", "jaxrob", "ml_dtypes", "numpy")
 
 

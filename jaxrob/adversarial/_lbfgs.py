@@ -121,7 +121,6 @@ def advanced(
     share = jnp.where(accepted, 1, search.share / 2)
     steps = search.steps + 1
 
-    # Whether the point is the minimum for this weight.
     gradient = _free(point, point - image + weight * at_point.slope)
     size = jnp.linalg.norm(point - image)
     settled = is_flat | (jnp.linalg.norm(gradient) <= _SMALL * size)
@@ -241,7 +240,6 @@ _HALVINGS = 8  # of the line from what is found to the image
 _CHECK_EVERY = 8
 _CHECK_EVERY_CPU = 1
 
-# The classifier, and the confidence to be reached: the same for all images.
 Shared = tuple[Classifier, Any]
 
 

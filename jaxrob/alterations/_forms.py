@@ -79,7 +79,9 @@ def by_platform(
     # One function a form, as platforms of the same function share its program.
     bound = {name: functools.partial(forms[name], **static) for name in names}
     cpu, gpu, tpu = (bound[name] for name in names)
-    if cpu is gpu is tpu:
+    # The others need no trace in a step for a mesh of CPUs.
+    mesh = getattr(jax.sharding.get_abstract_mesh(), "abstract_device", None)
+    if cpu is gpu is tpu or getattr(mesh, "platform", None) == "cpu":
         return cpu(*operands)
     return jax.lax.platform_dependent(
         *operands, cuda=gpu, rocm=gpu, tpu=tpu, default=cpu

@@ -38,10 +38,8 @@ from jaxrob.bayes._model import (
 )
 from jaxrob.bayes._posterior import Posterior, classifier
 
-# Standard deviation of every parameter before the first step.
 _INITIAL_SCALE = 0.01
 
-# The parameters of a guide, by name.
 Variational = dict[str, jax.Array]
 
 
@@ -208,7 +206,6 @@ class _Objective(NamedTuple):
     network: str  # the digest of the network's program
 
 
-# The variational parameters and the optimiser's state.
 _State = tuple[Variational, optax.OptState]
 
 

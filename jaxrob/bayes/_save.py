@@ -107,10 +107,7 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
             int(key.key) if isinstance(key.key, np.integer) else key.key for key in keys
         )
         name = "/".join(map(str, location))
-        are_names = all(
-            isinstance(one, str | int) and not isinstance(one, bool) for one in location
-        )
-        if name in arrays or "\0" in name or not are_names:
+        if name in arrays or not all(map(_is_name, location)):
             raise ValueError(
                 "value must have variables whose names are texts or integers, and "
                 f"differ when joined by '/'; got {name!r} {'again' * (name in arrays)}"
@@ -238,7 +235,6 @@ def _check_module(kind: str, tree: dict[str, Any], module: Any) -> None:
     for name in prefix.split("/"):
         node = node[name]
     found, wanted = _flat(node), _flat(as_dicts(nnx.state(module, nnx.Param)))
-    # Draws and members have a leading axis.
     lead = 1 if kind in ("draws", "members") else 0
     for name, array in wanted.items():
         shape = found[name].shape[lead:] if name in found else None
@@ -252,6 +248,12 @@ def _check_module(kind: str, tree: dict[str, Any], module: Any) -> None:
 def _flat(node: Any) -> dict[str, Any]:
     leaves = jax.tree_util.tree_leaves_with_path(node)
     return {"/".join(str(key.key) for key in keys): leaf for keys, leaf in leaves}
+
+
+def _is_name(key: Any) -> bool:
+    # UTF-8 has no half of a surrogate pair.
+    held = str(key).replace("\0", "").encode(errors="ignore").decode()
+    return isinstance(key, str | int) and not isinstance(key, bool) and held == str(key)
 
 
 def _is_empty(node: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.checks import checked_names, checked_path
+from jaxrob._arguments.messages import spellings
 from jaxrob._arguments.texts import warn
 from jaxrob.data._decode import SUFFIXES
 from jaxrob.data._source import read_file
@@ -50,6 +51,8 @@ def numbered(
 ) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
     if classes is None:
         return None, names
+    is_listed = frozenset(names or ()).__contains__
+    classes = [next(filter(is_listed, spellings(one)), one) for one in classes]
     numbers = np.array([_number(one) for one in classes])
     are_names = names is not None and (set(classes) <= set(names))
     if names and not are_names and names != tuple(map(str, range(len(names)))):

@@ -38,10 +38,11 @@ from jaxrob.data._source import (
 )
 
 SUFFIXES = (
-    *(".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".npy"),
+    *(".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".tif", ".tiff", ".webp", ".bmp"),
+    *(".ppm", ".pgm", ".npy"),
     *(*_medical.DICOM_SUFFIXES, *_medical.NIFTI_SUFFIXES),
 )
-_FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP")
+_FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP", "PPM")
 # Whose further pictures are frames of an animation.
 _ANIMATED = ("PNG", "WEBP")
 _UPRIGHT = {
@@ -156,7 +157,8 @@ def _of_bytes(
             if box != (0, 0, *image.size):
                 image = image.crop(box)
             array = np.array(image)
-    odd = Oddities(stored, None, is_cmyk, is_animated)
+    is_enlarged = wanted[0] > width or wanted[1] > height
+    odd = Oddities(stored, None, is_cmyk, is_animated, is_enlarged)
     return array[..., np.newaxis] if grey else array, odd
 
 
@@ -180,6 +182,7 @@ def _of_samples(
         stored,
         samples.brightest,
         is_animated=source.is_first_of_many,
+        is_enlarged=wanted[0] > width or wanted[1] > height,
         shown=samples.shown,
     )
     return np.ascontiguousarray(values), odd
@@ -279,6 +282,10 @@ def _open(data: bytes, name: str) -> Any:
                 io.BytesIO(data.replace(_EXIF, b"hide\0\0")), formats=_FORMATS
             )
             image.info["exif"] = b"damaged"
+        # Pillow would cut off or round what has more than 8 bits.
+        plain = (image.mode, (image.mode, 255))
+        if image.format == "PPM" and image.tile[0][3] not in plain:
+            raise ValueError("its values do not end at 255: store it as PNG")
         width, height = image.size
         most = min(_MAX_PIXELS_PER_BYTE * len(data), MAX_PIXELS)
         if width * height > most:

@@ -69,7 +69,7 @@ def image_folder(
     and `numpy.asarray(dataset.images[:9])` reads nine. Files are identified, in
     journals too, by names and bytes; one that changes during a run is an error.
 
-    The contents decide which of PNG, JPEG, TIFF, WebP and BMP a file is; `.npy` files
+    The contents say which of PNG, JPEG, TIFF, WebP, BMP and PPM a file is; `.npy` ones
     hold an array `[H, W]` or `[H, W, C]`; `.dcm` and `.nii(.gz)` need the extra
     `medical`, TIFF of more than 8 bits the extra `tiff`. On disk, DICOM files are also
     recognised by their contents if they have no ending, a number (as in
@@ -80,9 +80,9 @@ def image_folder(
     Only the first frame or page is read, CMYK is converted without a colour profile,
     and images with an EXIF orientation are put upright: not all loaders used in
     training do so. A `jaxrob.RobustnessWarning` counts these images, those of 16 bits
-    that use only 12 or 14, enlarged ones of fewer than 8 pixels a side, and DICOM or
-    NIfTI files of different windows or in which nearly nothing is seen; of more than
-    `max_bytes` at the end of a run.
+    that use only 12 or 14, those that resizing enlarged, and DICOM or NIfTI files of
+    different windows or in which nearly nothing is seen; of more than `max_bytes` at
+    the end of a run.
 
     Args:
       path: a folder, or a tar archive, whose images are read where they stand in it; or

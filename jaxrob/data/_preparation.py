@@ -46,6 +46,7 @@ class Oddities(NamedTuple):
     brightest: int | None = None  # See `Samples`
     is_cmyk: bool = False
     is_animated: bool = False  # Whether it has further frames or pages
+    is_enlarged: bool = False  # Whether resizing made it larger
     shown: Shown | None = None  # Odd only beside others
 
 
@@ -77,7 +78,7 @@ def checked_preparation(
     checked_flag("grey", grey)
     checked_flag("dct_scaling", dct_scaling)
     if dct_scaling and (resize or size) is None:
-        raise ValueError("dct_scaling must be False without resize or size; got True")
+        raise ValueError("dct_scaling needs resize=, or size=; got neither")
     if value_range is not None:
         value_range = checked_bounds("value_range", value_range)
     if slice_at is not None:
@@ -199,6 +200,12 @@ def warn_of(
         (
             lambda image: image.is_animated,
             "are animations or have several pages, of which only the first was read.",
+        ),
+        (
+            lambda one: one.is_enlarged,
+            "have fewer pixels than size= or resize= asks for, and were enlarged, so "
+            "that they are blurred before any alteration. Leave them out if the "
+            "network learnt sharp ones.",
         ),
     )
     for is_odd, what in table:

@@ -18,7 +18,7 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._arguments.checks import check_choice, check_type
 from jaxrob._arguments.messages import wrong_type
-from jaxrob._arguments.texts import install
+from jaxrob._arguments.texts import required
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison
 from jaxrob._curve import ScoreCurve
@@ -65,13 +65,7 @@ def to_frame(results: Result | Sequence[Result], rows: str = "results") -> Any:
       ValueError: if there is no such kind of rows, or no result has such.
     """
     found = rows_of(results, rows)
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError(
-            f"frames need pandas: {install('frames')}; "
-            "jaxrob.reporting.to_csv needs nothing"
-        ) from error
+    pandas = required("pandas", "a frame", "frames")
     return pandas.DataFrame(found, columns=[*_ROWS[rows][1]])
 
 

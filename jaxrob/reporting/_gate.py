@@ -136,6 +136,7 @@ def outcomes(
     )
     for one in requirements:
         check_requirement(one)
+    requirements = [one._replace(bound=float(one.bound)) for one in requirements]
     check_type("found", found, Mapping, "results or quantities by name")
     kinds = Mapping | Assessment | RomaResult
     for name, one in found.items():

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_integer
-from jaxrob._arguments.texts import install
+from jaxrob._arguments.texts import required
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve, ScoreCurve
 from jaxrob._dataset import BatchedDataset, Dataset
@@ -32,13 +32,10 @@ from jaxrob.reporting._words import is_at_once
 
 def png(image: np.ndarray, side: int | None = None) -> bytes:
     """Encodes an image as PNG, reduced to `side` pixels a side if it is larger."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError(f"pictures need Pillow: {install('command')}") from error
-    picture = Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
+    pil = required("PIL.Image", "a picture", "command")
+    picture = pil.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
     if side is not None and max(picture.size) > side:
-        picture.thumbnail((side, side), Image.Resampling.BOX)
+        picture.thumbnail((side, side), pil.Resampling.BOX)
     file = io.BytesIO()
     picture.save(file, "PNG")
     return file.getvalue()

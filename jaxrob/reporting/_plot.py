@@ -18,7 +18,7 @@ from jaxrob._arguments.checks import (
     checked_sequence,
 )
 from jaxrob._arguments.messages import named
-from jaxrob._arguments.texts import install
+from jaxrob._arguments.texts import required
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import ScoreCurve
 from jaxrob._keys import check_key
@@ -239,7 +239,7 @@ def figure(
         )
     columns = min(columns, len(assessments))
     rows = math.ceil(len(assessments) / columns)
-    whole = pyplot().figure(figsize=(3.6 * columns, 3.4 * rows), layout="constrained")
+    whole = new_figure(3.6 * columns, 3.4 * rows)
     panels = whole.subfigures(rows, columns, squeeze=False).flat
     # Labels under all images would overlap.
     labelled = np.unique([0, (num_examples - 1) / 2, num_examples - 1])
@@ -299,18 +299,20 @@ def _checked_image(image: Any) -> np.ndarray:
 
 def checked_axes(axes: Any, size: tuple[float, float] = (5, 3.2)) -> Any:
     if axes is None:
-        return pyplot().figure(figsize=size, layout="constrained").add_subplot()
+        return new_figure(*size).add_subplot()
     if not hasattr(axes, "axvspan"):
         raise TypeError(f"axes must be axes of matplotlib; got {named(axes)}")
     return axes
 
 
-def pyplot() -> Any:
-    try:
-        from matplotlib import pyplot as module
-    except ImportError as error:
-        raise ImportError(f"plots need matplotlib: {install('command')}") from error
-    return module
+def new_figure(width: float, height: float) -> Any:
+    pyplot = required("matplotlib.pyplot", "a plot", "command")
+    # Without a screen or a notebook nobody sees and closes figures: only the last one
+    # stays open, for pyplot.savefig.
+    name = "jaxrob" if pyplot.get_backend().lower() == "agg" else None
+    if name:
+        pyplot.close(name)
+    return pyplot.figure(name, (width, height), layout="constrained")
 
 
 def literal(name: str) -> str:

@@ -16,7 +16,7 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import ScoreCurve, select
-from jaxrob.reporting._plot import LINES, checked_axes, literal, pyplot
+from jaxrob.reporting._plot import LINES, checked_axes, literal, new_figure
 from jaxrob.reporting._results import Picture
 from jaxrob.reporting._words import percent_of
 from jaxrob.roma import RomaResult
@@ -184,7 +184,7 @@ def plot_first_failures(
         )
     columns = min(columns, len(failed))
     rows = math.ceil(len(failed) / columns)
-    whole = pyplot().figure(figsize=(1.5 * columns, 2.1 * rows), layout="constrained")
+    whole = new_figure(1.5 * columns, 2.1 * rows)
     for panel, one in zip(whole.subplots(rows, columns, squeeze=False).flat, failed):
         panel.imshow(one.image, cmap="gray", vmin=0, vmax=255)
         words = f"{_name(one.label, class_names)} taken for "

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_names, checked_sequence
-from jaxrob._arguments.texts import readable, warn
+from jaxrob._arguments.texts import warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import answers_of, check_pair, question_of
 from jaxrob._assessment.paired import (
@@ -21,7 +21,8 @@ from jaxrob._assessment.paired import (
 from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.metrics._measures import in_words
 from jaxrob.metrics._testing import num_rank_resamples, rank_intervals, surely_better
-from jaxrob.reporting._plot import ACCEPTED, LINES, checked_axes, literal, pyplot
+from jaxrob.reporting._plot import ACCEPTED, LINES, checked_axes, literal, new_figure
+from jaxrob.reporting._words import short
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -248,10 +249,6 @@ def _ranked(
     )
 
 
-# Longer names would push the ranks out of sight.
-_LONGEST = 40
-
-
 def rank_table(found: Ranks) -> str:
     """Formats ranks for a terminal or a log, a row for each network.
 
@@ -261,12 +258,12 @@ def rank_table(found: Ranks) -> str:
       TypeError: if `found` are no ranks.
     """
     check_type("found", found, Ranks, "a jaxrob.reporting.Ranks")
-    names = [_short(name) for name in found.networks]
+    names = [short(name, 40) for name in found.networks]
     width = max(map(len, (*names, "network")))
     lines = [_title(found), f"  {'network'.ljust(width)}   mean  rank"]
     for name, value, low, high in zip(names, found.values, found.low, found.high):
         lines.append(f"  {name.ljust(width)}  {value:.3f}  {rank_text(low, high)}")
-    first = ", ".join(_short(name) for name in found.could_be_first)
+    first = ", ".join(short(name, 40) for name in found.could_be_first)
     lines.append(f"  could be first: {first}")
     return "\n".join(lines)
 
@@ -294,13 +291,13 @@ def plot_ranks(found: Ranks, axes: Any = None) -> Any:
         axes.plot([low, high], [row, row], style, color=colour, linewidth=2)
         axes.plot([low, high], [row, row], "|", color=colour, markersize=9)
         axes.plot(rank, row, "o", color=colour, markersize=5)
-    axes.set_yticks(rows, [literal(_short(name)) for name in found.networks])
+    axes.set_yticks(rows, [literal(short(name, 40)) for name in found.networks])
     axes.invert_yaxis()
     axes.set_xlim(0.5, number + 0.5)
     axes.set_xticks(np.arange(1, number + 1, max(1, number // 10)))
     axes.set_xlabel(f"rank by the mean {in_words(found.measure)}; 1 is best")
     axes.grid(axis="x", color="0.9")
-    axes.set_title(literal(_short(found.alteration or "over all")), fontsize=10)
+    axes.set_title(literal(short(found.alteration or "over all", 40)), fontsize=10)
     return axes
 
 
@@ -308,14 +305,14 @@ def rank_figure(found: Sequence[Ranks]) -> Any:
     """Plots several ranks, one below the other, see `plot_ranks`; at least one."""
     found = checked_sequence("found", found, Ranks, "jaxrob.reporting.Ranks")
     rows = 1.2 + 0.28 * len(found[0].networks)
-    whole = pyplot().figure(figsize=(6, rows * len(found)), layout="constrained")
+    whole = new_figure(6, rows * len(found))
     for axes, one in zip(whole.subplots(len(found), squeeze=False)[:, 0], found):
         plot_ranks(one, axes)
     return whole
 
 
 def _title(found: Ranks) -> str:
-    title = _short(found.alteration or "over all")
+    title = short(found.alteration or "over all", 40)
     return (
         f"{title}: mean {in_words(found.measure)} of {found.num_images} images over "
         f"the range ({found.num_levels} levels), ranks jointly at "
@@ -325,8 +322,3 @@ def _title(found: Ranks) -> str:
 
 def rank_text(low: int, high: int) -> str:
     return f"{low}" if low == high else f"{low}-{high}"
-
-
-def _short(name: str) -> str:
-    text = readable(name)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -34,7 +34,7 @@ class File(NamedTuple):
     """A file that a run was given.
 
     Attributes:
-      role: "network", "pictures", "labels" or "plan".
+      role: "network", "pictures", "labels", "plan", or a word of yours.
       name: its path as it was given.
       digest: the SHA-256 of its bytes; None of a folder.
     """
@@ -45,10 +45,10 @@ class File(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A run of the command.
+    """A run of the command, or of a program of yours.
 
     Attributes:
-      command: the command line as it was typed, quoted for a shell.
+      command: the command line, quoted for a shell, with its seed.
       started: the date and time at which it began, in UTC, as ISO 8601 writes them.
       machine: the operating system, its version and the kind of processor.
       tester: who ran it; None if nobody said.
@@ -309,10 +309,10 @@ def differences(
 
     Raises:
       TypeError: if an argument has a wrong type.
+      ValueError: as `regressions`.
     """
-    for name, some in (("new", new), ("old", old)):
-        checked_sequence(name, some, Assessment, "jaxrob.Assessment", min_length=0)
-    earlier = {one.alteration: one for one in old}
+    _by_subject("new", new, 0)
+    earlier = {one.alteration: one for one in _by_subject("old", old, 0).values()}
     pairs = [(one, earlier[one.alteration]) for one in new if one.alteration in earlier]
     return tuple(_difference(now, then, len(pairs)) for now, then in pairs)
 

@@ -17,12 +17,10 @@ from jaxrob.reporting._words import (
     corruption_means,
     corruptions,
     ending_text,
-    error_text,
     excursions,
     full_evaluations,
     level_of,
     request_text,
-    sampling_of,
 )
 
 
@@ -54,11 +52,7 @@ def table(assessments: Sequence[Assessment]) -> str:
       TypeError: if it is a single assessment.
       ValueError: if there is no assessment.
     """
-    if isinstance(assessments, Assessment):
-        raise TypeError(
-            "assessments must be a sequence; got an Assessment: give [assessment]"
-        )
-    wanted = "jaxrob.Assessment"
+    wanted = "jaxrob.Assessment, such as [assessment]"
     assessments = checked_sequence("assessments", assessments, Assessment, wanted)
     conditions = set(map(_condition, assessments))
     few = [one for one in assessments if one.sampling is not None]
@@ -97,10 +91,7 @@ def table(assessments: Sequence[Assessment]) -> str:
             f"stability{of}: right is what the network itself answers unaltered"
         )
     if (found := corruptions(assessments)) is not None:
-        below += [
-            f"{name}: {error_text(one)}" + f" ({one.reason})" * bool(one.reason)
-            for name, one in corruption_means(found)
-        ]
+        below += [f"{name}: {text}" for name, text in corruption_means(found)]
     below += [f"{one.of}: {one.text}" for one in by_cause(assessments)]
     return "\n".join([*lines, *map(readable, below)])
 
@@ -166,7 +157,7 @@ _OF_FEW: _Columns = {
 def _words_of_few(few: Sequence[Assessment]) -> list[str]:
     if not few:
         return []
-    samplings = [sampling_of(one) for one in few]
+    samplings = [one.sampling for one in few if one.sampling is not None]
     sure = dict.fromkeys(map(confidence_text, samplings))
     asked = dict.fromkeys(map(request_text, samplings))
     ended = {one.status: ending_text(one) for one in samplings}

@@ -1,7 +1,7 @@
 """Words and summaries of results, for tables, plots and reports."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from typing import Any, NamedTuple
 
@@ -24,14 +24,9 @@ _ENDED = {
 }
 
 
-def sampling_of(one: Assessment) -> Sampling:
-    if one.sampling is None:
-        raise ValueError(f"{one.alteration} was assessed on all images")
-    return one.sampling
-
-
 def full_evaluations(one: Assessment) -> int:
-    return one.diagnostics.points * sampling_of(one).num_images
+    assert one.sampling is not None
+    return one.diagnostics.points * one.sampling.num_images
 
 
 def request_text(sampling: Sampling) -> str:
@@ -190,7 +185,6 @@ def by_cause(
 
 def _warned(pairs: Sequence[tuple[str, str]], number: int, worst: int | None) -> Warned:
     names, texts = zip(*pairs)
-    few = [*names[:_MOST_NAMES], *["..."] * (len(names) > _MOST_NAMES)]
     if len(names) == 1:
         return Warned(names[0], texts[0])
     shown = worst or 0
@@ -198,7 +192,12 @@ def _warned(pairs: Sequence[tuple[str, str]], number: int, worst: int | None) ->
     which = "those of others differ" if worst is None else "the worst"
     numbers = "" if len(set(texts)) == 1 else f" (Numbers of {names[shown]}, {which}.)"
     text = texts[shown] + numbers
-    return Warned(f"{len(names)} of {number} ({', '.join(few)})", text)
+    return Warned(f"{len(names)} of {number} ({first_names(names)})", text)
+
+
+def first_names(texts: Iterable[str], between: str = ", ") -> str:
+    some = list(dict.fromkeys(texts))
+    return between.join([*some[:_MOST_NAMES], *["..."] * (len(some) > _MOST_NAMES)])
 
 
 _UNKNOWN = "not known"
@@ -336,16 +335,20 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
     return Corruptions(rows, mean, mce)
 
 
-def corruption_means(found: Corruptions) -> list[tuple[str, CorruptionError]]:
+def corruption_means(found: Corruptions) -> list[tuple[str, str]]:
     pairs = (
         ("mean error over 15 corruptions, severities 1 to 5", found.mean),
         ("mCE, relative to AlexNet's errors on ImageNet-C", found.mce),
     )
-    return [(name, one) for name, one in pairs if one is not None]
+    return [
+        (name, error_text(one) + f" ({one.reason})" * bool(one.reason))
+        for name, one in pairs
+        if one is not None
+    ]
 
 
-def error_text(one: CorruptionError) -> str:
-    if math.isnan(one.value):
+def error_text(one: CorruptionError | None) -> str:
+    if one is None or math.isnan(one.value):
         return _UNKNOWN
     low, high = one.confidence_interval
     beside = "" if math.isnan(low) else f", {interval(low, high)}"

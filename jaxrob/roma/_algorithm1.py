@@ -32,12 +32,19 @@ _COARSEST = 1e-3
 
 
 class Normality(NamedTuple):
-    """How normal samples are. All arrays have the samples' leading axes."""
+    """How normal samples are. All arrays have the samples' leading axes.
 
-    statistic: jax.Array  # corrected for n; infinite where all are equal
+    Attributes:
+      statistic: Anderson and Darling's A², corrected for n; infinite if all are equal.
+      mean: the samples' mean.
+      standard_deviation: theirs, with n - 1; 0 if all are equal.
+      resolved: whether float32 resolves the samples; else the statistic says little.
+    """
+
+    statistic: jax.Array
     mean: jax.Array
-    standard_deviation: jax.Array  # with n - 1; 0 where all are equal
-    resolved: jax.Array  # whether float32 resolves them; else it says little
+    standard_deviation: jax.Array
+    resolved: jax.Array
 
 
 def anderson_darling(samples: jax.Array, *, ascending: bool = False) -> Normality:
@@ -133,7 +140,6 @@ def _flip_negative(bits: jax.Array) -> jax.Array:
     return jnp.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
 
 
-# Newton's iterations.
 _ITERATIONS = 14
 # Derivatives cancel where an exponent vanishes: a step is taken from this far away.
 _NUDGE = 1e-2
@@ -370,7 +376,6 @@ def fit_normal(found: Moments[np.ndarray], delta: float, num_samples: int) -> An
             [np.exp(np.log(delta) - largest), _boxcox(np.log(delta) - centre, lmbda)]
         )
         score = (bound - in_unit_mean) / in_unit_std
-        # The paper's units again.
         grown = np.exp(lmbda * centre)
         mean = [np.exp(largest) * in_unit_mean[0]]
         mean.append(grown * in_unit_mean[1] + _boxcox(centre, lmbda))

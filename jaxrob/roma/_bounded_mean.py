@@ -173,7 +173,6 @@ def _edge(cells: np.ndarray, number: int, tail: float) -> np.ndarray:
 _MOST_INPUTS = 2**31 - 1
 # Draws that are tried where the number is left open. `assess` takes no fewer.
 _DRAWS = 2 ** np.arange(3, 13)
-# How exactly the number of inputs is found.
 _RELATIVE = 1 / 512
 # Correlations this near to 0 or 1 are taken as that.
 _NEXT_TO_NONE = 1e-9

@@ -309,7 +309,6 @@ def _of_pairs(
     values = np.ones((number, number))
     pairs = np.triu_indices(number, 1)
     if number > 1:
-        # In the order of `pairs`.
         found = [test(*two) for two in itertools.combinations(groups, 2)]
         values[pairs] = values.T[pairs] = holm(np.array(found))
     return values

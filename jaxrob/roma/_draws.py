@@ -28,7 +28,6 @@ from jaxrob._numbers import as_floats, mean_over_samples
 from jaxrob.roma._estimate import Answers
 from jaxrob.roma._perturbation import Perturbation, is_ball
 
-# On the host, or on the devices.
 Array = TypeVar("Array", np.ndarray, jax.Array)
 
 
@@ -39,7 +38,6 @@ class Work:
 
     classifier: Classifier
     perturbation: Perturbation  # the distribution of perturbed images
-    # float32, log(delta / (1 - delta)).
     logit_delta: jax.Array
     key: jax.Array
     mesh: ImageMesh = dataclasses.field(metadata={"static": True})

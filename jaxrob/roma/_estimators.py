@@ -25,7 +25,11 @@ from jaxrob.roma._estimate import (
     unknown,
     with_estimates,
 )
-from jaxrob.roma._rare._importance import by_importance, importance_obstacle
+from jaxrob.roma._rare._importance import (
+    by_importance,
+    importance_obstacle,
+    least_cost,
+)
 from jaxrob.roma._rare._splitting import (
     Candidates,
     by_splitting,
@@ -54,8 +58,10 @@ class Estimator(NamedTuple):
 
 # From this many hits on, counting is exact enough.
 _ENOUGH_HITS = 50
-# Plain draws, times this at most, where nothing but counting is possible, or allowed.
-_MORE_DRAWS = 16
+# Below this log-probability, by a normal fit, all plain draws have the same margin.
+_FLAT = -1e12
+# Times the plain draws: the most where nothing but counting is possible, or allowed.
+MOST_DRAWN = 17
 
 #: The statuses of the cascade, and their caveats.
 RARE = COUNTED | {
@@ -77,8 +83,8 @@ RARE = COUNTED | {
     "untrusted": "",
     "incomplete": "",
     UNDECIDED: (
-        "the budget allowed for plain draws alone, which had hardly a hit; only their "
-        "interval is known"
+        "plain draws had hardly a hit, and the budget allowed for no other answer; "
+        "only their interval is known"
     ),
 }
 
@@ -139,16 +145,29 @@ def _cascade(
     answers.evaluations[left[~decided]] += estimate.evaluations[~decided]
     untried = left[~decided & (estimate.evaluations == 0)]
     answers = _counted_further(work, inputs, settings, answers, untried)
-    cost = expected_cost(work, candidates)
-    more = np.bincount(candidates.owner, cost, len(left)).astype(np.int64)
-    return _undecided(answers, left[~decided], more[~decided])
+    cost = np.bincount(candidates.owner, expected_cost(work, candidates), len(left))
+    if by_importance in methods:
+        least = least_cost(work, inputs.images.shape[1:])
+        cost = np.where(estimate.evaluations > 0, cost, np.minimum(cost, least))
+    # Where all draws have one margin, as of one-hot outputs, nothing can climb.
+    climbs = np.bincount(candidates.owner, candidates.log_normal > _FLAT, len(left)) > 0
+    needed = settings.num_samples + estimate.evaluations + cost.astype(np.int64)
+    # Intervals alone where draws have hardly a hit.
+    few = np.asarray(answers.effective_sample_size)[left] < SOME_HITS
+    open_ = np.flatnonzero(~decided & few)
+    one = taken(answers, left[open_])._replace(
+        status=np.full(len(open_), UNDECIDED),
+        log_adversarial_probability=np.full(len(open_), np.nan),
+        needed=(needed * climbs)[open_],
+    )
+    return put_at(answers, left[open_], one)
 
 
 def _counted_further(
     work: Work, inputs: Inputs, settings: Settings, answers: Answers, at: np.ndarray
 ) -> Answers:
     before = settings.num_samples
-    number = int(min(settings.budget - before, _MORE_DRAWS * before))
+    number = int(min(settings.budget - before, (MOST_DRAWN - 1) * before))
     if not len(at) or number <= before:
         return answers
     # The same draws and others.
@@ -161,19 +180,6 @@ def _counted_further(
         evaluations=more.evaluations + before,
     )
     return put_at(answers, at, better)
-
-
-def _undecided(answers: Answers, at: np.ndarray, more: np.ndarray) -> Answers:
-    """The answers, with intervals alone where draws have hardly a hit."""
-    few = np.asarray(answers.effective_sample_size)[at] < SOME_HITS
-    at, more = at[few], more[few]
-    one = taken(answers, at)
-    one = one._replace(
-        status=np.full(len(at), UNDECIDED),
-        log_adversarial_probability=np.full(len(at), np.nan),
-        needed=one.evaluations + more,
-    )
-    return put_at(answers, at, one)
 
 
 # By default "auto" spends ten times the paper's passes.

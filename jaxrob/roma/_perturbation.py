@@ -17,13 +17,13 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_text,
 )
+from jaxrob._arguments.messages import failed_on_images
 from jaxrob._identity.identity import hashable_partial, is_identifiable, traced
 from jaxrob._identity.program import fingerprinted_parts
 from jaxrob._numbers import warn_beyond_pixels
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._tolerance import masses
 
-# The balls' norms.
 NORMS = ("linf", "l2", "l1")
 
 
@@ -118,7 +118,16 @@ def fingerprinted_perturbation(
     key = jax.eval_shape(jax.random.key, 0)
     image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
     # Its size is an input: another one is no other program.
-    program, _ = traced(all_of_it, key, image, 0.5, perturbation)
+    try:
+        program, (found, _) = traced(all_of_it, key, image, 0.5, perturbation)
+    except Exception as error:  # The user's code may raise anything.
+        what = f"perturbation {perturbation.name}, called with a key and an image,"
+        raise failed_on_images(what, image_shape, error) from error
+    if getattr(found, "shape", None) != image_shape:
+        raise ValueError(
+            f"{perturbation.name} must return an image of the shape {image_shape}; got "
+            f"{found}"
+        )
     return fingerprinted_parts(perturbation, ("draw", "apply", "move"), program)
 
 
@@ -183,7 +192,6 @@ def nudged(
     moved = latent + share * _symmetric(
         jax.random.bits(key, latent.shape, jnp.uint32) >> 16
     )
-    # Mirrored at the ball's ends.
     return jnp.where(jnp.abs(moved) > 1, jnp.sign(moved) * 2 - moved, moved)
 
 

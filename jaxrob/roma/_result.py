@@ -1,6 +1,7 @@
 """The result of an assessment of probabilistic local robustness."""
 
 import dataclasses
+import math
 import os
 from collections.abc import Sequence
 from typing import Annotated
@@ -29,7 +30,7 @@ from jaxrob.roma._categorial import (
     plr_of_all,
 )
 from jaxrob.roma._estimate import MOST_MODES, UNDECIDED, half_width
-from jaxrob.roma._estimators import ESTIMATORS, STATUSES
+from jaxrob.roma._estimators import ESTIMATORS, MOST_DRAWN, STATUSES
 from jaxrob.roma._global_result import (
     GlobalRobustness,
     check_summary,
@@ -68,7 +69,7 @@ class RomaResult:
         `log_high` is known); without an answer "untrusted" (weights are too uneven, or
         independent evidence contradicts: an interval holds both where two estimates
         exclude each other), "incomplete" (splitting got stuck on a plateau: `log_high`
-        is a bound), "undecided" (the budget allowed for plain draws alone, which have
+        is a bound), "undecided" (within the budget plain draws alone tell, and have
         hardly a hit: their interval). Of any: "unseen" (not looked at, because the
         means were known to the half width).
       log_adversarial_probability: float64 `[N]`, log of the probability that a
@@ -83,8 +84,9 @@ class RomaResult:
         share of the probability, the greatest first; 0 beyond those found.
       effective_sample_size: of the same: float64 `[N]`, independent hits that would say
         as much (Kong 1992); 0 where there is no such number.
-      needed: of the same: int64 `[N]`, forward passes that an "undecided" input would
-        take without a budget, roughly, by a normal fit to its draws; 0 for the others.
+      needed: of the same: int64 `[N]`, the budget with which an "undecided" input is
+        searched or split, roughly, by a normal fit to its draws; 0 for the others, and
+        where all draws have the same margin.
       statistic: of "roma" alone, Anderson and Darling's.
       boxcox_lambda: of "roma" alone, the transform's, NaN where not transformed.
       mean: of "roma" alone, that of the normal distribution fitted.
@@ -201,7 +203,10 @@ class RomaResult:
             if not mine:
                 continue
             if UNDECIDED in mine and self.needed is not None:
-                words += _more_costs(self.needed[self.status == UNDECIDED])
+                at, spent = self.status == UNDECIDED, self.evaluations
+                most = min(self.budget or math.inf, MOST_DRAWN * self.num_samples)
+                is_searched = (spent != self.num_samples) & (spent != most)
+                words += _cases(self.needed[at], is_searched[at])
             number = np.isin(self.status, mine).sum()
             found.append(f"{', '.join(mine)} ({number} of {len(self.status)}): {words}")
         return tuple(found)
@@ -359,10 +364,36 @@ class RomaResult:
         return from_json(text, RomaResult)
 
 
-def _more_costs(needed: np.ndarray) -> str:
-    least, most = (float(f"{some:.1g}") for some in (needed.min(), needed.max()))
-    passes = f"{most:,.0f}" if least == most else f"{least:,.0f} to {most:,.0f}"
-    return (
-        f". Without a limit (budget=math.inf, --budget=0) each takes about {passes} "
-        "forward passes"
-    )
+# What undecided inputs look like, and the budget that more would cost.
+_FLAT = (
+    "have the same margin at every draw, as of one-hot outputs: only more draws tell, "
+    "num_samples="
+)
+_SEARCHED = (
+    "were searched, without agreement, as where few pixels decide or parts are thin: "
+    "splitting takes a budget of about {}"
+)
+_UNSEARCHED = (
+    "were not searched, as with few pixels or without gradients: that takes a budget "
+    "of about {}"
+)
+
+
+def _cases(needed: np.ndarray, is_searched: np.ndarray) -> str:
+    flat, words = needed == 0, ""
+    for is_one, said in (
+        (flat, _FLAT),
+        (is_searched & ~flat, _SEARCHED),
+        (~is_searched & ~flat, _UNSEARCHED),
+    ):
+        if is_one.any():
+            ends = needed[is_one].min(), needed[is_one].max()
+            cost = " to ".join(dict.fromkeys(map(_rounded, ends)))
+            words += f". {is_one.sum()} {said.format(cost)}"
+    return words
+
+
+def _rounded(passes: np.int64) -> str:
+    """Two digits, rounded up, because less would not do."""
+    unit = 10 ** max(len(str(passes)) - 2, 0)
+    return f"{-(-passes // unit) * unit:,}"

@@ -29,7 +29,6 @@ from jaxrob.strategies._strategy import (
     needs_scores,
 )
 
-# How any search may end.
 _ALWAYS = ("precise", "budget", "resolution")
 
 
@@ -184,7 +183,6 @@ class _Exploring:
         self._strategy, self._subject, self._place = strategy, subject, place
         self.history, self.state = History(), strategy.init(subject.task)
         self.seen: dict[float, Seen] = {}  # by canonical level, in order of arrival
-        # The canonical level of each level asked for.
         self._canonical: dict[float, float] = {}
         self._ask()
 

@@ -121,6 +121,16 @@ def test_a_score_of_right_answers_is_the_accuracy(how):
     assert read.to_json() == ours.to_json()
 
 
+@pytest.mark.parametrize("function", [jnp.asarray, lambda some: np.array(some)])
+def test_a_score_gets_the_only_column_of_a_network(function):
+    def half(outputs, labels):
+        return function(outputs).shape[-1] / 2 + 0 * function(outputs).sum(-1)
+
+    one = jaxrob.Classifier(lambda weights, x: apply(weights, x)[:, :1], WEIGHTS)
+    found = jaxrob.evaluate(one, DATA, BRIGHTNESS, LEVELS[:1], score=half)
+    assert (found.scores == 0.5).all()
+
+
 def test_a_mean_is_not_said_twice():
     score = jaxrob.Score(confidence, name="mean best IoU", version="1")
     result = assess(score=score)

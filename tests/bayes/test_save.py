@@ -175,7 +175,7 @@ def test_what_cannot_be_saved(tmp_path, modules, images):
         with pytest.raises(TypeError, match="nested dictionaries"):
             bayes.save(path, other)
     one, two = np.eye(3), np.ones(3)
-    for tree in ({"a/b": one, "a": {"b": two}}, {1.5: one}):
+    for tree in ({"a/b": one, "a": {"b": two}}, {1.5: one}, {"\ud800": one}):
         with pytest.raises(ValueError, match="value"):
             bayes.save(path, bayes.ensemble(lambda variables, images: images, [tree]))
     assert not path.exists()

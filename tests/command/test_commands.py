@@ -5,6 +5,7 @@ import dataclasses
 import json
 import pathlib
 import re
+import shlex
 import tarfile
 
 import numpy as np
@@ -126,6 +127,12 @@ def test_a_report_of_an_assessment_is_that_of_its_folder(
     assert "net.py:net" in html and "brightness" in markdown
     succeeded(jaxrob_command("report", folder))
     assert (tmp_path / "results" / "report.html").read_text() == html
+    # It says how all numbers and digests are had again.
+    (network,) = reporting.read_report(reports[0])["networks"]
+    _, *words = shlex.split(network["runs"][0]["command"])
+    assert words[-1] == "--seed=0" and succeeded(jaxrob_command(*words))
+    (now,) = reporting.read_report(reports[0])["networks"]
+    assert now["assessments"] == network["assessments"]
     nowhere = jaxrob_command("report", f"{tmp_path / 'nowhere'}")
     check(nowhere, 2, "nowhere")
     check(jaxrob_command("report"), 2, "folder...")
@@ -238,7 +245,7 @@ def test_the_digits_without_a_network(jaxrob_command, nearest, tmp_path, monkeyp
     )  # fmt: skip
     out = succeeded(jaxrob_command(*arguments))
     assert trained == [(networks.MLP, len(data.digits("train")), 20)]
-    assert "small network trained on the spot on digits/test: 39 images" in out
+    assert "small network trained on digits/train on digits/test: 39 images" in out
     assert only(tmp_path).values[1] > 0.8
     ran = jaxrob_command(*arguments, "--images=pictures")
     check(ran, 2, "--images needs --classifier")

@@ -1,5 +1,6 @@
 """TIFF, WebP, BMP and arrays, of 16 bits and floating, of any number of channels."""
 
+import contextlib
 import io
 import struct
 import sys
@@ -24,15 +25,17 @@ def one(path, data, name="x.tif", **options):
     return np.asarray(image_folder(path, **options).images)[0]
 
 
-@pytest.mark.parametrize("kind", ["BMP", "WEBP", "TIFF"])
-def test_bytes_are_those_that_pillow_decodes(tmp_path, kind):
+@pytest.mark.parametrize("ending", ["bmp", "webp", "tiff", "ppm", "pgm", "jfif", "jpe"])
+def test_bytes_are_those_that_pillow_decodes(tmp_path, ending):
+    kind = Image.registered_extensions()[f".{ending}"]
     options = {"lossless": True} if kind == "WEBP" else {}
     for image in (Image.fromarray(BYTES), Image.fromarray(BYTES[..., 0])):
         data = encoded(image, kind, **options)
-        found = one(tmp_path, data, f"x.{kind.lower()}")
+        found = one(tmp_path, data, f"x.{ending}")
         assert found.dtype == np.uint8
+        image = Image.open(io.BytesIO(data))
         np.testing.assert_array_equal(found, np.asarray(image.convert("RGB")))
-        grey = one(tmp_path, data, f"x.{kind.lower()}", grey=True, size=(7, 9))
+        grey = one(tmp_path, data, f"x.{ending}", grey=True, size=(7, 9))
         resized = image.convert("RGB").convert("L").resize((9, 7), 3)
         np.testing.assert_array_equal(grey[..., 0], np.asarray(resized))
 
@@ -212,8 +215,10 @@ def test_resizing_does_not_reduce_to_bytes(tmp_path):
         {"resize": 13, "crop": (9, 8), "interpolation": "bilinear"},
         {"size": (9, 50), "grey": True},
     ):
-        expected = one(tmp_path, small, "x.png", **options) / 255
-        found = one(tmp_path, data, "x.png", **options)
+        said = pytest.warns(RobustnessWarning, match="1 of 1 .* enlarged")
+        with said if "size" in options else contextlib.nullcontext():
+            expected = one(tmp_path, small, "x.png", **options) / 255
+            found = one(tmp_path, data, "x.png", **options)
         assert found.min() >= 0 and found.max() <= 1
         assert np.abs(found - expected).max() < 2 / 255
 
@@ -271,6 +276,12 @@ def test_only_the_first_page_is_read_with_a_warning(tmp_path):
     )
 
 
+@pytest.mark.parametrize("head", [b"P5 2 1 65535\n", b"P6 1 1 65535\n", b"P5 4 1 9\n"])
+def test_more_or_less_than_8_bits_of_a_pixmap_are_refused(tmp_path, head):
+    with pytest.raises(ValueError, match="class/x.tif"):
+        one(tmp_path, head + bytes(6))
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
     "data",
@@ -278,6 +289,7 @@ def test_only_the_first_page_is_read_with_a_warning(tmp_path):
         encoded(BYTES),
         encoded(BYTES, "JPEG"),
         encoded(Image.fromarray(BYTES), "BMP"),
+        encoded(Image.fromarray(BYTES), "PPM"),
         encoded(Image.fromarray(BYTES), "WEBP", lossless=True),
         encoded(Image.fromarray(BYTES), "TIFF", compression="tiff_lzw"),
         tiff(DEEP, photometric="rgb", compression="zlib", predictor=True),

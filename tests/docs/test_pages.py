@@ -83,6 +83,14 @@ def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, request):
         assert _words(got) == _words(shown), f"line {block.line}"
         for value, number in zip(_numbers(got), _numbers(shown), strict=True):
             assert math.isclose(value, number, **_TOLERANCE), f"line {block.line}"
+    for picture in (ROOT / "docs" / "figures").glob("*.png"):
+        if (drawn := tmp_path / picture.name).exists():
+            assert np.abs(_coarse(drawn) - _coarse(picture)).mean() < 1, picture.name
+
+
+def _coarse(picture):
+    with Image.open(picture) as image:
+        return np.asarray(image.convert("L").resize((64, 48)), float)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

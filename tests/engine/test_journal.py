@@ -84,12 +84,14 @@ def test_other_runs_are_rejected_and_distinguished(tmp_path):
 def test_damage_before_the_end_is_refused(tmp_path):
     path = tmp_path / "journal"
     assess(strategies.Uniform(3), path)
-    content = bytearray(path.read_bytes())
+    whole = path.read_bytes()
+    content = bytearray(whole)
     content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match="damaged at byte"):
-        assess(strategies.Uniform(3), path)
-    assert path.read_bytes() == content
+    for wrong, message in ((content, "damaged at byte"), (2 * whole, "another journ")):
+        path.write_bytes(wrong)
+        with pytest.raises(ValueError, match=message):
+            assess(strategies.Uniform(3), path)
+        assert path.read_bytes() == wrong
 
 
 def test_one_run_writes_at_a_time(tmp_path, monkeypatch):

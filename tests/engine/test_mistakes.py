@@ -107,7 +107,7 @@ class TestLogitsThatAreNone:
         few = np.linspace(0, 63, 16).astype(int)
         is_1, found = LABELS[few] == 1, IMAGES[few, 2, 0, 0]
         right = [f"{((found > at) == is_1).mean():.0%}" for at in (0, 0.5)]
-        text = "So {} are right, and {} as such".format(*right)
+        text = "So {} of these are right, and {} as such".format(*right)
         check_warned(lambda one: by_assess(one, data), share, text)
         # Without labels nothing is right or wrong, and it is said once.
         bare = jaxrob.Dataset(IMAGES, None)

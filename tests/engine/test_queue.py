@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from common.timing import compilations
 from scipy import stats
 
 import jaxrob
@@ -379,3 +380,21 @@ def test_the_real_step_is_timed(monkeypatch):
     np.testing.assert_array_equal(found.predicted, reference.predicted)
     assert timed
     noted.cache_clear()
+
+
+def test_a_networks_program_is_shared_with_the_answers_of_one_for_each(monkeypatch):
+    classifier = CLASSIFIERS["stochastic"]()
+
+    def answers(alteration):
+        levels = np.linspace(alteration.lower, alteration.upper, 3)
+        curve = jaxrob.evaluate(classifier, DATASET, alteration, levels, key=KEY)
+        return curve.predicted, curve.rank, curve.confidence, curve.uncertainty
+
+    fused = [*map(answers, (BRIGHTNESS, NOISE))]
+    monkeypatch.setattr("jaxrob._engine.step._FEWEST_FOR_AN_IMAGE", 0)
+    for one, alteration in zip(fused, (BRIGHTNESS, NOISE)):
+        for wanted, found in zip(one, answers(alteration)):
+            np.testing.assert_allclose(found, wanted, atol=1e-6)
+    with compilations() as compiled:
+        answers(alterations.brightness(-0.25, 0.25))
+    assert len(compiled) == 1

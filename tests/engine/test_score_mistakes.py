@@ -5,6 +5,7 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from PIL import Image
 
 import jaxrob
 from jaxrob import RobustnessWarning, alterations
@@ -37,7 +38,6 @@ def values(score, levels=(0.0, 1.0), classifier=NETWORK, data=DATA):
         (jnp, lambda found: found.mean(), ValueError, r"the shape \(\)"),
         (jnp, lambda found: (found,), TypeError, "tuple of length 1"),
         (np, lambda found: found * (1 + 0j), TypeError, "complex"),
-        (jnp, lambda found: found * (1 + 0j), TypeError, "complex"),
         (np, lambda found: None, TypeError, "got None"),
         (jnp, lambda found: found + 0.1, ValueError, "lie in .*got 1.1 for image 0"),
         (np, lambda found: found * np.nan, ValueError, "got nan for image 0"),
@@ -103,6 +103,19 @@ def test_it_may_write_into_what_it_gets():
     np.testing.assert_array_equal(before, DATA.labels)
 
 
+def test_a_function_may_return_one_picture_painted_anew():
+    picture = Image.new("L", (1, 1))
+
+    def paint(images):
+        picture.putpixel((0, 0), int(images.max()))
+        return [picture]
+
+    network = jaxrob.Classifier.from_host(paint, outputs="any", batch_size=1)
+    data = jaxrob.Dataset(BARS, np.zeros(6, int))
+    (found,) = values(lambda some, _: [*map(np.max, some)], [0.0], network, data)
+    np.testing.assert_allclose(found, 5 / 6)
+
+
 def test_an_object_that_cannot_be_hashed():
     @dataclasses.dataclass
     class Share:
@@ -124,15 +137,11 @@ def wrong_key_of_a_list(outputs, masks):
 
 
 def test_an_error_names_what_it_got():
-    """The parts of outputs and labels, by the code that reaches them."""
     named = jaxrob.Classifier(lambda _, x: {"out": x, "sum": x.sum(3)}, outputs="any")
     with pytest.raises(KeyError) as error:
         values(wrong_key, classifier=named)
     (note,) = error.value.__notes__
-    assert (
-        "NumPy" in note
-        and "['out'] ndarray of float32 and the shape (20, 6, 6, 3)" in note
-    )
+    assert "NumPy" in note and "['out'] ndarray of float32" in note
     assert "['sum']" in note and "Labels: ndarray of bool and the shape" in note
     listed = jaxrob.Classifier.from_host(
         lambda x: [{"out": one} for one in x], outputs="any"
@@ -182,10 +191,8 @@ def test_boxes_and_masks_follow_the_pixels():
 @pytest.mark.parametrize(
     ("labels", "text"),
     [
-        (
-            [np.divide(one, 24) for one in BOXES],
-            "boxes x1, y1, x2, y2 in pixels.*width",
-        ),
+        ([np.divide(one, 24) for one in BOXES], "x1, y1, x2, y2 in pixels.*width"),
+        ([np.multiply(one, 1000 / 24) for one in BOXES], "labels.*boxes"),
         ([{"boxes": np.divide(one, 24)} for one in BOXES], "fractions of the picture"),
         (np.uint8(BARS[:, ::2, ::2, 0]), 'say labels="masks"'),
         (np.uint8(BARS[..., 0]), "labels look like masks.*size"),

@@ -8,8 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from accelerators import compiling, costs, hlo, measured, targets
-from accelerators.networks import NETWORKS, Mean
-from accelerators.programs import alterations_by_name, further_alterations, step
+from accelerators.programs import (
+    NETWORKS,
+    Mean,
+    alterations_by_name,
+    further_alterations,
+    step,
+)
 from every_alteration import every_alteration
 from jax.sharding import Mesh
 

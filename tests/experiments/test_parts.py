@@ -8,15 +8,14 @@ import math
 import jax
 import numpy as np
 import pytest
-from checks import drawn_curves, near_threshold, of_intervals, rare_regions
-from common import baselines, holm, intervals
+from checks import near_threshold, of_intervals, rare_regions
+from common import baselines, intervals
 from common.known_modes import EPSILON, LOGIT
 from common.quadrature import Quadrature, robustness_by_quad
 from corruptions_2019 import cells, replay
 from gpu import kernels, ledger
-from pinned import files, running
+from pinned import kept
 from pinned.differences import Intended, compared, report
-from pinned.kept import kept
 from scipy import integrate, ndimage, stats
 
 import jaxrob
@@ -139,7 +138,7 @@ def test_failing_level():
 
 def test_holm_adjusts_as_r_does():
     # p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm") of R.
-    found = holm.adjusted([0.01, 0.04, 0.03, 0.005])
+    found = intervals.adjusted([0.01, 0.04, 0.03, 0.005])
     np.testing.assert_allclose(found, [0.03, 0.06, 0.06, 0.02])
 
 
@@ -240,15 +239,19 @@ def test_levels_that_are_decided_contradict_no_images():
     for half_width, curtail in ((0.0, True), (0.02, True), (0.0, False)):
         rng = np.random.default_rng([0, 0, 90])
         asked = {"half_width": half_width, "curtail": curtail}
-        shape = drawn_curves.bowl(rng)
+        shape = near_threshold.bowl(rng)
         assert not near_threshold.turning(shape, rng, 32, **asked).wrong
 
 
 def test_drawn_answers_have_the_accuracy_of_their_curve():
     rng = np.random.default_rng(0)
-    for kind in (*drawn_curves.SHAPES, *drawn_curves.OTHERS, *drawn_curves.TURNING):
+    for kind in (
+        *near_threshold.SHAPES,
+        *near_threshold.OTHERS,
+        *near_threshold.TURNING,
+    ):
         shape = kind(rng)
-        right = drawn_curves.answers(shape, 1000, 0.0, rng)
+        right = near_threshold.answers(shape, 1000, 0.0, rng)
         for level in (0.0, 0.3, 1.0):
             expected = np.clip(shape(np.array(level)), 0, 1)
             assert abs(right(level).mean() - expected) <= 0.001
@@ -258,7 +261,7 @@ FEW = ("assessing.thresholds", "comparing.measures")
 
 
 def all_few():
-    return {name: running.result(running.cases(name)[name]) for name in FEW}
+    return {name: kept.result(kept.cases(name)[name]) for name in FEW}
 
 
 @pytest.fixture(scope="module")
@@ -272,9 +275,9 @@ def found(before, intended=()):
 
 @pytest.mark.slow
 def test_another_run_gives_the_same(before, tmp_path):
-    files.write(tmp_path / "kept", before)
-    again = files.read(tmp_path / "kept")
-    assert not any(running.RAISED in one for one in again.values())
+    kept.write(tmp_path / "kept", before)
+    again = kept.read(tmp_path / "kept")
+    assert not any(kept.RAISED in one for one in again.values())
     verdict = found(again)
     assert not verdict.found, report(verdict, 9)
     assert before["assessing.thresholds"]["warnings"]
@@ -323,7 +326,7 @@ def test_a_number_that_moves_by_one_bit_is_found(before, monkeypatch):
 )
 def test_what_is_another_value(one, other):
     def differences(first, second):
-        given = [json.loads(json.dumps(kept(each))) for each in (first, second)]
+        given = [json.loads(json.dumps(kept.kept(each))) for each in (first, second)]
         return compared({"case": given[0]}, {"case": given[1]}, ()).found
 
     assert differences(one, other)

@@ -4,12 +4,17 @@ import importlib.util
 import json
 import os
 import pathlib
+import shlex
 import socket
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import jaxrob
+from jaxrob.reporting import read_report
+
+from .conftest import EXPERIMENTS
 
 pytestmark = pytest.mark.slow
 
@@ -41,46 +46,46 @@ def is_png(path):
     return path.read_bytes().startswith(b"\x89PNG")
 
 
+def numbers_in(picture):
+    with Image.open(picture) as image:
+        return json.loads(image.info["Description"])
+
+
 def test_quickstart(run, done, tmp_path):
-    """Again it reuses its answers and programs, as one of one host, and is gated."""
-    arguments = (
-        "--network=mlp", "--epochs=3", "--num_images=100", "--noprogress",
-        f"--output={tmp_path}", f"--journal={tmp_path / 'journal'}",
+    """README's picture is of it; and its report says how all of it is had again."""
+    out = done(
+        "quickstart.py", "--noprogress", f"--output={tmp_path}",
+        f"--journal={tmp_path / 'journal'}",
         f"--compilation_cache={tmp_path / 'cache'}",
     )  # fmt: skip
-    out = done("quickstart.py", *arguments)
     files = {path.name[:-22]: path for path in tmp_path.glob("*-*.json")}
-    assert (tmp_path / "report.html").read_text().startswith("<!DOCTYPE html>")
-    assert len(files) == 8 and files["horizontal_translation"] != files["zoom"]
+    assert files.pop("runs") and len(files) == 8
     for path in files.values():
         assessment = jaxrob.Assessment.from_json(path.read_text())
         assert f"{assessment.robustness:.2%}" in out
         assert assessment.error_bound < 0.5 and len(assessment.levels) < 40
-    assert "times as many" in out and is_png(tmp_path / "robustness.png")
-
-    def kept():
-        found = {path: path.read_bytes() for path in (tmp_path / "journal").iterdir()}
-        for path in tmp_path.glob("*.json"):
-            found[path] = document = read(path)
-            # In results.json the requirements differ the second time.
-            for name in ("seconds", "requirements", "digest"):
-                document.pop(name, None)
-        return found
-
-    before = kept()
-    assert len(before) == 10 and len(list((tmp_path / "cache").iterdir())) > 8
+    assert "times as many" in out
+    assert len(list((tmp_path / "journal").iterdir())) == 1
+    assert len(list((tmp_path / "cache").iterdir())) > 8
+    shown = numbers_in(EXPERIMENTS / "figures" / "quickstart.png")
+    assert numbers_in(tmp_path / "robustness.png") == pytest.approx(shown, abs=0.005)
+    (network,) = read_report(tmp_path / "report.html")["networks"]
+    _, script, *arguments = shlex.split(network["runs"][0]["command"])
+    assert "--seed=0" in arguments and network["runs"][0]["files"][0]["digest"]
+    arguments = [one for one in arguments if not one.startswith("--journal")]
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
     code, out, err = run(
-        "quickstart.py", *arguments, f"--coordinator_address={address}",
+        script, *arguments, f"--coordinator_address={address}",
         "--num_processes=1", "--process_id=0", "--require=robustness>=0",
         "--require=robustness.low >= 0.999", f"--regressions={tmp_path}",
     )  # fmt: skip
     last = err.splitlines()[-1]
     assert code == 1 and last.startswith("not good enough: ")
     assert "rotation: robustness.low is" in last
-    assert kept() == before
+    (again,) = read_report(tmp_path / "report.html")["networks"]
+    assert again["assessments"] == network["assessments"]
 
 
 def test_throughput(done, tmp_path):

@@ -29,16 +29,20 @@ def save(
     inputs=1,
     outputs=1,
     weights=WEIGHTS,
+    flat=(-1, 108),
 ):
     """A network of one matrix product, and what comes after it."""
     nodes = [
-        helper.make_node("Flatten", ["x0"], ["flat0"]),
+        helper.make_node("Constant", [], ["lengths"], value_ints=flat),
+        helper.make_node("Constant", [], ["axes"], value_ints=[2, 3]),
+        helper.make_node("Reshape", ["x0", "lengths"], ["flat0"]),
         helper.make_node("Cast", ["flat0"], ["flat"], to=FLOAT),
         helper.make_node("MatMul", ["flat", "w"], ["y0"]),
     ]
     for number, name in enumerate(last):
         to = {"to": returned} if name == "Cast" else {}
-        nodes.append(helper.make_node(name, [f"y{number}"], [f"y{number + 1}"], **to))
+        given = [f"y{number}", *["axes"] * (name == "Unsqueeze")]
+        nodes.append(helper.make_node(name, given, [f"y{number + 1}"], **to))
     value = helper.make_tensor_value_info
     names = [f"y{len(last)}", "flat"]
     graph = helper.make_graph(
@@ -46,7 +50,7 @@ def save(
         "net",
         [value(f"x{number}", kind, shape) for number in range(inputs)],
         [
-            value(names[0], returned, [shape[0], 4]),
+            value(names[0], returned, [shape[0], 4, *[1, 1] * ("Unsqueeze" in last)]),
             value(names[1], FLOAT, [shape[0], 108]),
         ][:outputs],
         [onnx.numpy_helper.from_array(weights, "w")],
@@ -69,7 +73,9 @@ def assert_answers(classifier, levels=(0.0,)):
 
 
 def test_answers_are_those_of_the_network(tmp_path):
-    classifier = jaxrob.Classifier.from_onnx(save(tmp_path / "net.onnx"))
+    path = save(tmp_path / "net.onnx", "Unsqueeze")
+    assert_answers(jaxrob.Classifier.from_onnx(path))
+    classifier = jaxrob.Classifier.from_onnx(save(path))
     assert_answers(classifier, [-0.5, 0.3])
     source = jaxrob.provenance(classifier, DATA)["network"]
     assert source["name"] == "net.onnx" and source["version"].startswith("sha256:")
@@ -83,6 +89,18 @@ def test_outputs_are_read_from_the_last_operation(tmp_path):
     ):
         path = save(tmp_path / "net.onnx", *last)
         assert jaxrob.Classifier.from_onnx(path).outputs == outputs
+    # Labels, and what they were made of, as skl2onnx writes them.
+    model = onnx.load(save(path, "Softmax"))
+    model.graph.node.append(helper.make_node("ArgMax", ["y1"], ["label"], axis=1))
+    kind = onnx.TensorProto.INT64
+    label = helper.make_tensor_value_info("label", kind, ["N", 1])
+    both = [label, *model.graph.output]
+    del model.graph.output[:]
+    model.graph.output.extend(both)
+    onnx.save(model, path)
+    classifier = jaxrob.Classifier.from_onnx(path)
+    assert classifier.outputs == "probabilities"
+    assert_answers(classifier)
 
 
 def test_a_fixed_batch_is_filled(tmp_path):
@@ -95,6 +113,11 @@ def test_a_fixed_batch_is_filled(tmp_path):
     np.testing.assert_array_equal(one.predicted, other.predicted)
     with pytest.raises(ValueError, match="batch_size must be 8, as the input"):
         jaxrob.Classifier.from_onnx(path, batch_size=4)
+    # The input says any number, and a Reshape one.
+    path = save(path, flat=(1, 108))
+    assert_answers(jaxrob.Classifier.from_onnx(path, batch_size=1))
+    with pytest.raises(ValueError, match="batch_size must be 1"):
+        assert_answers(jaxrob.Classifier.from_onnx(path))
 
 
 def test_channels_last_is_read_from_the_shape(tmp_path):
@@ -105,12 +128,17 @@ def test_channels_last_is_read_from_the_shape(tmp_path):
     np.testing.assert_array_equal(curve.predicted[0], truth.argmax(1))
 
 
-def test_other_floating_types(tmp_path):
+def test_other_types(tmp_path):
     kind = onnx.TensorProto.FLOAT16
     path = save(tmp_path / "net.onnx", "Cast", kind=kind, returned=kind)
     curve = jaxrob.evaluate(jaxrob.Classifier.from_onnx(path), DATA, BRIGHTNESS, [0.0])
     truth = logits(IMAGES / np.float32(255))
     assert (curve.predicted[0] == truth.argmax(1)).mean() >= 0.9
+    # Bytes are the pixels times 255, unless a preprocessing says otherwise.
+    path = save(path, kind=onnx.TensorProto.UINT8)
+    curve = jaxrob.evaluate(jaxrob.Classifier.from_onnx(path), DATA, BRIGHTNESS, [0.0])
+    truth = logits(np.float32(IMAGES)).argmax(1)
+    np.testing.assert_array_equal(curve.predicted[0], truth)
 
 
 def seeing(**given):
@@ -121,13 +149,12 @@ def seeing(**given):
     "made, settings, message",
     [
         ({"inputs": 2}, {}, "one input, the images; got 2: x0, x1"),
-        ({"outputs": 2}, {}, "one output .* got 2: y0, flat"),
-        ({"outputs": 0}, {}, "one output .* got 0"),
-        ({"kind": onnx.TensorProto.UINT8}, {}, "must be of floating numbers"),
+        ({"outputs": 2}, {}, "one output .* got 2"),
+        ({"kind": onnx.TensorProto.INT8}, {}, "must be of floating numbers"),
         ({}, seeing(channels_first=False), "channels_first must be True, because"),
         ({}, seeing(size=(7, 6)), r"size must be \(6, 6\), because the input of"),
         ({"shape": ("N", 3, 12, 3)}, {}, "channels_first must be True or False, bec"),
-        ({"shape": (1 << 40, 3, 6, 6)}, {}, "must be of 1 to 1048576 images at once"),
+        ({"shape": (1 << 40, 3, 6, 6)}, {}, "batch_size must"),
         ({}, {"outputs": "score"}, "outputs must"),
     ],
 )

@@ -164,6 +164,38 @@ def test_modules_of_every_kind(wrap):
     np.testing.assert_allclose(found.confidence, plain.confidence, atol=0.02)
 
 
+class Keeping(Hidden):
+    """Keeps features, and ends with a convolution."""
+
+    def forward(self, images):
+        self.kept = self.net(images)
+        return self.kept[..., None, None]
+
+
+def test_features_kept_of_a_forward_pass_and_outputs_of_a_convolution():
+    net = Keeping()
+    net(torch.zeros(2, 3, 8, 8))
+    classifier = jaxrob.Classifier.from_torch(net)
+    found = evaluated(classifier)
+    np.testing.assert_array_equal(found.predicted, evaluated(net.net).predicted)
+    x = jnp.float32(IMAGES[:2]) / 255
+
+    def gradient(one):
+        return jax.grad(lambda x: one.raw_outputs(x)[0, :, 1].sum())(x)
+
+    plain = jaxrob.Classifier.from_torch(net.net)
+    np.testing.assert_array_equal(gradient(classifier), gradient(plain))
+
+
+def test_a_batch_that_an_export_fixed():
+    exported = torch.export.export(module().eval(), (torch.zeros(4, 3, 8, 8),))
+    net = exported.module()
+    found = evaluated(jaxrob.Classifier.from_torch(net, batch_size=4))
+    np.testing.assert_array_equal(found.predicted, evaluated(module()).predicted)
+    with pytest.raises(ValueError, match="batch_size must be 4"):
+        evaluated(net)
+
+
 class Cut(Hidden):
     def forward(self, images):
         with torch.no_grad():

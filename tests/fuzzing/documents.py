@@ -81,7 +81,7 @@ def scores_journal_target(folder):
         assert scored.score.shape == (20,)
         assert ((scored.score >= 0) & (scored.score <= 1)).all()
 
-    read = OfScores(ScoreRule(jaxrob.Score(len), (8, 8, 1), False)).read
+    read = OfScores(ScoreRule(jaxrob.Score(len), (8, 8, 1), False, False)).read
     return answers_target(lambda: {"score": rng.random((2, 10))}, read, check)
 
 

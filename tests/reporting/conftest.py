@@ -1,8 +1,8 @@
 """Figures are drawn without a screen, and closed; packages can be hidden."""
 
-import builtins
 import os
 import sys
+import types
 
 import pytest
 
@@ -19,14 +19,16 @@ def no_figure_is_left():
 
 @pytest.fixture
 def hide(monkeypatch):
-    usual = builtins.__import__
 
     def hidden(package):
-        def missing(name, *rest, **more):
+        def missing(name):
             if name.partition(".")[0] == package:
-                raise ImportError(name)
-            return usual(name, *rest, **more)
+                raise ModuleNotFoundError(name, name=package)
 
-        monkeypatch.setattr(builtins, "__import__", missing)
+        for name in [*sys.modules]:
+            if name.partition(".")[0] == package:
+                monkeypatch.delitem(sys.modules, name)
+        finder = types.SimpleNamespace(find_spec=lambda name, *rest: missing(name))
+        monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
 
     return hidden

@@ -277,6 +277,8 @@ def test_each_measure_and_range_has_its_own_regressions():
     for new, old in (([bad, good], [good]), ([good], [good, bad])):
         with pytest.raises(ValueError, match="two of 'dim'"):
             regressions(new, old)
+        with pytest.raises(ValueError, match="two of 'dim'"):
+            reporting.differences(new, old)
 
 
 def test_differences_are_those_of_compare():

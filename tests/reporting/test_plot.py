@@ -53,8 +53,8 @@ def test_curve_threshold_and_identity():
     _, axes = pyplot.subplots()
     one = assessment(identity=0.25)
     assert plot(one, axes) is axes and one.plot(axes) is axes
-    assert len(pyplot.get_fignums()) == 1
-    axes = plot(one)
+    before, axes = plot(one), plot(one)
+    assert len(pyplot.get_fignums()) == 2 and before.figure is not axes.figure
     curve, threshold, identity = lines_of(axes)
     np.testing.assert_array_equal(curve.get_xdata(), LEVELS)
     np.testing.assert_array_equal(curve.get_ydata(), CORRECT / 100)

@@ -3,11 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from common.linear_truth import (
-    linear_l2_log_probability,
-    linear_linf_log_probability,
-    threshold,
-)
+from common.known_modes import linear_log_probability, threshold
 from scipy import special
 
 import jaxrob
@@ -33,12 +29,10 @@ def apply(variables, images):
 
 
 def log_probability(direction, t, norm="linf"):
-    if norm == "l2":
-        return linear_l2_log_probability(np.linalg.norm(direction), DIM, t)
     if norm == "l1":
         # Of one component.
         return DIM * np.log1p(-t / np.abs(direction).max()) - np.log(2)
-    return linear_linf_log_probability(direction, t) if t else np.log(0.5)
+    return linear_log_probability(direction, t, norm) if t else np.log(0.5)
 
 
 def plane(probability, direction=WEIGHTS, steep=6.0, norm="linf"):

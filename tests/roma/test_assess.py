@@ -195,7 +195,6 @@ HALF = dataclasses.replace(BALL, apply=lambda image, latent, size: image + laten
         ({"images": np.zeros((1, 4, 5, 1), int)}, TypeError, "uint8"),
         ({"images": np.zeros((1, 3, 3, 1))}, ValueError, "images"),
         ({"labels": [4]}, ValueError, "4"),
-        ({"labels": [0, 1]}, ValueError, "labels"),
         ({"classifier": network}, TypeError, "Classifier"),
         (
             {"classifier": dataclasses.replace(CLASSIFIER, outputs="scores")},
@@ -205,14 +204,10 @@ HALF = dataclasses.replace(BALL, apply=lambda image, latent, size: image + laten
         ({"key": 3}, TypeError, "key"),
         ({"perturbation": 3}, TypeError, "perturbation"),
         ({"perturbation": lambda key, image: image[0]}, ValueError, "shape"),
-        (
-            {"level_distribution": distributions.Uniform(0, 1)},
-            ValueError,
-            "level_distribution",
-        ),
+        ({"level_distribution": distributions.Uniform(0, 1)}, ValueError, "level_"),
         ({"classifier": HOST, "estimator": "importance"}, ValueError, "differentiate"),
         ({"perturbation": HALF, "estimator": "importance"}, ValueError, "a ball"),
-        ({"perturbation": SHIFT, "estimator": "importance"}, ValueError, "a ball"),
+        ({"perturbation": lambda image, key: shifted(key, image)}, ValueError, "key"),
         ({"perturbation": shifted, "estimator": "splitting"}, ValueError, "a move"),
     ],
 )

@@ -184,6 +184,17 @@ def test_a_black_box_stays_within_ten_times_the_papers_draws():
     assert RomaResult.from_json(found.to_json()).to_json() == found.to_json()
 
 
+def test_one_hot_outputs_need_no_budget_but_draws():
+    def hot(batch):
+        return np.eye(2)[((batch.reshape(len(batch), -1) - 0.5) @ DIRECTION > 0) * 1]
+
+    classifier = jaxrob.Classifier.from_host(hot, 2, "probabilities")
+    found = assess(classifier, IMAGES[3:], epsilon=EPSILON, budget=1000, key=KEY)
+    assert (found.status == "undecided").all() and not found.needed.any()
+    (caveat,) = found.caveats
+    assert "one-hot" in caveat
+
+
 @pytest.mark.slow
 def test_without_a_limit_a_black_box_is_split():
     asked = {"epsilon": EPSILON, "budget": math.inf, "key": KEY}

@@ -47,6 +47,9 @@ def test_two_classes_add_up_within_the_budget():
     # A budget for the plain draws alone.
     result = run(both, "auto", budget=1000)
     assert (result.status == "undecided").all() and (result.evaluations == 1000).all()
+    # The one that it names is enough.
+    assert (1000 < result.needed).all() and (result.needed < 10_000).all()
+    check(run(both, "auto", budget=int(result.needed.max())), np.log(4e-7))
 
 
 def test_two_modes_of_one_class_are_found():

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common.linear_truth import linear_linf_log_probability, threshold
+from common.known_modes import linear_log_probability, threshold
 
 import jaxrob
 from jaxrob._devices.mesh import checked_mesh, put_whole
@@ -79,7 +79,7 @@ def complete(found):
 
 
 def true_linf(t):
-    return linear_linf_log_probability(WEIGHTS, t)
+    return linear_log_probability(WEIGHTS, t, "linf")
 
 
 def weights_of(log_p, reached=10):
@@ -91,7 +91,7 @@ def weights_of(log_p, reached=10):
 def test_the_truth_in_the_corner_of_a_cube(dim, gap):
     # Equal weights: above dim - 2 * gap there is a simplex, for gaps of at most 1.
     expected = dim * np.log(gap) - np.log(np.arange(1, dim + 1.0)).sum()
-    found = linear_linf_log_probability(np.ones(dim), dim - 2 * gap)
+    found = linear_log_probability(np.ones(dim), dim - 2 * gap, "linf")
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
 
 

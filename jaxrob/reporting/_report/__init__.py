@@ -81,16 +81,8 @@ def to_markdown(
 ) -> str:
     """Makes the same report as GitHub-flavoured Markdown, without figures and pictures.
 
-    Names are escaped, so that they cannot become markup.
-
-    Args:
-      results: as for `to_html`.
-      earlier: as for `to_html`.
-      sections: as for `to_html`.
-
-    Raises:
-      TypeError: as `to_html`.
-      ValueError: as `to_html`.
+    Names are escaped, so that they cannot become markup. Arguments and errors are those
+    of `to_html`.
     """
     return markdown(_document(results, earlier, sections))
 

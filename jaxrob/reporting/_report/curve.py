@@ -115,8 +115,6 @@ def _overview(report: Report) -> str:
     return figures.estimates(
         rows,
         report.names,
-        alt="the robustness to each alteration, with its interval",
-        x_label="robustness, the share of the range that is good enough",
         level=level_of(report.ones),
         opened_by="levels and images not looked at" if report.has_few else "levels",
         required=sorted(required),
@@ -235,18 +233,19 @@ def _by_class(one: Assessment, names: Sequence[str]) -> list[Part]:
     if not order:
         return []
     listed = order[:_WORST_CLASSES] if len(order) > _MOST_CLASSES else order
-    spread = "" if len(listed) == len(order) else _spread(one, per_class)
-    caption, number_of = "By class", f"{len(listed)} of {len(inputs)} classes"
-    if len(listed) < len(inputs):
-        caption += f": {number_of} have images"
-    if spread:
-        caption = f"By class: The {number_of.replace(' of', ' worst of')}"
+    caption = "By class"
+    if len(listed) < len(order):
+        half = percent(per_class[order[len(order) // 2]])
+        caption += f": The {len(listed)} worst of {len(inputs)} classes"
+        caption += f"; half of all are below {half}"
+    elif len(order) < len(inputs):
+        caption += f": {len(order)} of {len(inputs)} classes have images"
     what = "stability" if one.is_stability else "robustness"
     unaltered = ["not measured"] * len(inputs)
     for values in one.values_per_class[one.levels == one.identity]:
         unaltered = [percent(value) for value in values]
     scored = "not kept with scores" if one.scores else ""
-    each = table(
+    of_each = table(
         listed,
         ("class", "row", lambda k: short(names[k], 120)),
         ("images", "n", lambda k: str(inputs[k])),
@@ -255,19 +254,7 @@ def _by_class(one: Assessment, names: Sequence[str]) -> list[Part]:
         (what, "n", lambda k: scored or percent(per_class[k])),
         caption=caption,
     )
-    return [*[Figure(spread)] * bool(spread), each]
-
-
-def _spread(one: Assessment, per_class: np.ndarray) -> str:
-    known = per_class[~np.isnan(per_class)]
-    if one.scores is not None or not len(known):
-        return ""
-    return figures.bars(
-        np.histogram(known, bins=20, range=(0, 1))[0].tolist(),
-        alt=f"how many of {len(known)} classes have which robustness",
-        x_label="robustness of the class",
-        y_label="classes",
-    )
+    return [of_each]
 
 
 def _classes(one: Assessment) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:

@@ -103,9 +103,7 @@ def _lacking_pictures(results: Results) -> str:
     lacking = sum(each.image is None for each in pictures)
     if not pictures:
         return "The results hold no pictures, so none are shown."
-    are = "is" if lacking == 1 else "are"
-    words = line("lacking", number=len(pictures), lacking=lacking, are=are)
-    return words * bool(lacking)
+    return line("lacking", number=len(pictures), lacking=lacking) * bool(lacking)
 
 
 def _article(report: Report, each: Tested, side: int | None) -> list[Part]:
@@ -229,16 +227,7 @@ def _undecided(one: Assessment, alpha: float) -> str:
         text += f" The {in_words(one.measure)} is that of the decided images alone."
     if one.sampling is not None or not isinstance(one.curve, Curve):
         return text
-    first = one.first_unknown_level
-    if len(first) > 1:
-        return f"{text} {_tally(one, first, 'unknown', 'others')}"
-    level = float(first[0])
-    where = f"first at {_first_at(one, level)}"
-    if math.isnan(level):
-        where = "at no level that was looked at"
-    elif level == one.identity:
-        where = "unaltered"
-    return f"{text} The image is unknown {where}."
+    return f"{text} {_tally(one, one.first_unknown_level, 'unknown', 'others')}"
 
 
 def _tally(one: Assessment, first: np.ndarray, what: str, others: str) -> str:
@@ -251,17 +240,6 @@ def _tally(one: Assessment, first: np.ndarray, what: str, others: str) -> str:
     )
 
 
-def _first_at(one: Assessment, level: float) -> str:
-    """Names a level, and the one before it; not if that is the nearest of all."""
-    nearer = np.abs(one.levels - one.identity) < abs(level - one.identity)
-    same = (one.levels - one.identity) * (level - one.identity) >= 0
-    before = one.levels[nearer & same]
-    last = before[np.abs(before - level).argmin()] if len(before) else one.identity
-    # That it is not so at once is said of all.
-    known = not is_at_once(one, np.asarray(last))
-    return with_unit(level, one.unit) + f" (not yet at {number(float(last))})" * known
-
-
 def _figure(one: Assessment) -> str:
     low, high = metrics.bands(one.counts, one.measure, one.confidence_level)
     known, measure = ~np.isnan(one.values), in_words(one.measure)
@@ -272,12 +250,11 @@ def _figure(one: Assessment) -> str:
         if one.measure != "effectiveness":
             values = one.curve.effectiveness
             lines.append(figures.Line("effectiveness", one.levels, values))
-    level = f"level of {short(one.alteration)}"
     return figures.curves(
         lines,
         (one.lower, one.upper),
-        alt=f"{measure} over the {level}: {robustness(one)} of the range is accepted",
-        x_label=f"{axis_label(level, one.unit)}; {images_at_levels(one)} images each",
+        alt=f"{measure} over the level: {robustness(one)} of the range is accepted",
+        x_label=f"{axis_label('level', one.unit)}; {images_at_levels(one)} images each",
         y_label=value_label(one),
         level=percent_of(one.confidence_level),
         threshold=one.threshold if one.scores is None else None,
@@ -296,7 +273,7 @@ def _failures(one: Assessment, names: Sequence[str]) -> list[str]:
     later = first_to_fail(one)
     said = [
         f"image {place} of “{short(names[int(curve.labels[place])], 40)}”, seen at "
-        + _first_at(one, float(first[place]))
+        + with_unit(float(first[place]), one.unit)
         for place in later[:_MOST_FAILURES]
     ]
     which = "First to fail,"
@@ -373,16 +350,6 @@ def _categories(roma: RomaResult, names: Sequence[str]) -> list[Part]:
         pairs=counted(len(pairs[0]), "pair"),
         differ=int((found.welch[pairs] < 0.05).sum()),
     )
-    estimates = {
-        name: [figures.Estimate(float(plr), *ends)]
-        for name, plr, ends in zip(found.names, found.plr, found.interval.tolist())
-    }
-    figure = figures.estimates(
-        estimates,
-        ("plr",),
-        alt="mean probabilistic local robustness of each category",
-        x_label=f"mean plr, with its {level} interval over the images",
-    )
     categories = table(
         range(len(found.names)),
         ("category", "row", lambda k: found.names[k]),
@@ -391,7 +358,7 @@ def _categories(roma: RomaResult, names: Sequence[str]) -> list[Part]:
         ("mean plr", "n", lambda k: percent(found.plr[k], 3)),
         (f"{level} interval", "n", lambda k: interval(*found.interval[k])),
     )
-    return [Figure(figure), Text(words), categories]
+    return [Text(words), categories]
 
 
 def _least_robust(roma: RomaResult, names: Sequence[str]) -> list[Part]:

@@ -16,9 +16,9 @@ from jaxrob.reporting._report.report import Tested
 from jaxrob.reporting._results import Picture
 from jaxrob.reporting._words import number, percent, short, with_unit
 
-_WIDTH, _HEIGHT = 640, 250
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 620, 14, 210  # Of the frame.
-_QUARTERS = (0, 0.25, 0.5, 0.75, 1)
+# Narrow, so that its letters can be read on a phone and beside a table in print.
+_WIDTH, _HEIGHT = 400, 190
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 386, 14, 150  # Of the frame.
 # The most base64 bytes of all pictures: every browser reads a page of 5 MB, and the
 # rest takes less than 2 MB.
 _MOST_BYTES = 2_500_000
@@ -100,14 +100,12 @@ def estimates(
     rows: Mapping[str, Sequence[Estimate | None]],
     names: Sequence[str],
     *,
-    alt: str,
-    x_label: str,
-    level: str = "",
-    required: Sequence[float] = (),
-    opened_by: str = "levels",
+    level: str,
+    required: Sequence[float],
+    opened_by: str,
 ) -> str:
-    """Draws shares in rows, a mark for each network; without a level no legend."""
-    left, pitch = 190, max(20, 12 * len(names) + 6)
+    """Draws robustnesses in rows, a mark for each network."""
+    left, pitch = 148, max(20, 12 * len(names) + 6)
     height = 12 + pitch * len(rows) + 36
     bottom = height - 36
 
@@ -115,10 +113,11 @@ def estimates(
         return left + (_WIDTH - left - 26) * share
 
     parts = []
-    for share in _QUARTERS:
+    for share in (0, 0.25, 0.5, 0.75, 1):
         parts.append(_segment("grid", x(share), 6, x(share), bottom))
         parts.append(_text(x(share), bottom + 15, _percent(share)))
-    parts.append(_text((left + _WIDTH - 26) / 2, height - 6, x_label))
+    words = "robustness, the share of the range that is good enough"
+    parts.append(_text(_WIDTH / 2, height - 6, words))
     parts += [_segment("threshold", x(one), 6, x(one), bottom) for one in required]
     for index, (name, row) in enumerate(rows.items()):
         middle = 12 + pitch * (index + 0.5)
@@ -126,8 +125,6 @@ def estimates(
         for which, one in enumerate(row):
             at = middle + 12 * (which - (len(names) - 1) / 2)
             parts.append(_estimate(one, which, at, x))
-    if not level:
-        return _figure(parts, height, alt)
     kind = "line any" if len(names) > 1 else "line k0"
     others = {f"{level} interval (images)": _segment(kind, 0, 6, 26, 6)}
     if any(one and one.left_open for row in rows.values() for one in row):
@@ -135,24 +132,8 @@ def estimates(
         others[words] = _segment("levels", 0, 6, 26, 6)
     if required:
         others["required"] = _segment("threshold", 13, 0, 13, 12)
+    alt = "the robustness to each alteration, with its interval"
     return _figure(parts, height, alt) + _legend(names, others)
-
-
-def bars(counts: Sequence[int], *, alt: str, x_label: str, y_label: str) -> str:
-    """Draws a histogram of shares: counts in equal parts of [0, 1]."""
-    height, floor = 150, 110
-    width = (_RIGHT - _LEFT) / len(counts)
-    parts = []
-    for index, count in enumerate(counts):
-        left, tall = _LEFT + index * width, (floor - 26) * count / max(*counts, 1)
-        parts.append(_rect("bar", left + 1, floor - tall, width - 2, tall))
-        if count:
-            parts.append(_text(left + width / 2, floor - tall - 4, f"{count:,}"))
-    for share in _QUARTERS:
-        place = _LEFT + share * (_RIGHT - _LEFT)
-        parts.append(_text(place, floor + 15, f"{share:.0%}"))
-    parts.append(_segment("tick", _LEFT, floor, _RIGHT, floor))
-    return _figure(parts + _labels(x_label, y_label, height), height, alt)
 
 
 def _estimate(one: Estimate | None, which: int, y: float, x: _Place) -> str:
@@ -245,10 +226,10 @@ def _y(share: float) -> float:
 
 
 def _ticks(lower: float, upper: float) -> list[float]:
-    """From four to nine round numbers within the range."""
+    """From three to seven round numbers within the range."""
     step = 10.0 ** math.floor(math.log10((upper - lower) / 4))
     steps = (step * times for times in (1, 2, 2.5, 5, 10))
-    step = next(one for one in steps if (upper - lower) / one < 9)
+    step = next(one for one in steps if (upper - lower) / one < 6)
     first, last = math.ceil(lower / step - 1e-9), math.floor(upper / step + 1e-9)
     return [step * index for index in range(first, last + 1)]
 

@@ -48,15 +48,9 @@ class Heading(NamedTuple):
 
 
 class Bullets(NamedTuple):
-    """A list.
-
-    Attributes:
-      items: a text each.
-      look: "", or "columns" of short items.
-    """
+    """A list of texts."""
 
     items: Sequence[Words]
-    look: str = ""
 
 
 class Facts(NamedTuple):
@@ -295,9 +289,9 @@ def _html_part(part: Part) -> str:
             return f"<p{_class(look)}>{_html_words(words)}</p>\n"
         case Heading(words, level):
             return f"<h{level}>{_escaped(words)}</h{level}>\n"
-        case Bullets(items, look):
+        case Bullets(items):
             inner = "".join(f"<li>{_html_words(item)}</li>\n" for item in items)
-            return f"<ul{_class(look)}>\n{inner}</ul>\n"
+            return f"<ul>\n{inner}</ul>\n"
         case Facts(rows):
             inner = "".join(map(_html_fact, rows))
             whole = f'<table class="facts"><tbody>\n{inner}</tbody></table>'

@@ -40,7 +40,6 @@ from jaxrob.reporting._report.verdict import first_page
 from jaxrob.reporting._results import p_value_text
 from jaxrob.reporting._words import (
     ROUNDED,
-    Corruption,
     corruption_means,
     corruptions,
     error_text,
@@ -62,16 +61,15 @@ def common_corruptions(report: Report) -> Iterator[Section]:
         level = level_of([one for one in some if one.unit == "severity"])
         parts += [Heading(network.name)] * report.many
         parts.append(Text(f"Intervals are of {level}."))
-        averages = [
-            (name, error_text(one) + f": {one.reason}" * bool(one.reason))
-            for name, one in corruption_means(found)
-        ]
+        averages = corruption_means(found)
         parts += [Facts(averages)] * bool(averages)
         each = table(
             found.rows,
             ("corruption", "row", lambda row: row.name),
             ("mean error", "n", lambda row: error_text(row.error)),
-            ("relative to AlexNet", "n", _to_alexnet) if relative else None,
+            ("relative to AlexNet", "n", lambda it: error_text(it.relative_to_alexnet))
+            if relative
+            else None,
             ("fails at severity", "n", lambda row: severity_text(row.fails_at)),
         )
         parts.append(each)
@@ -79,10 +77,6 @@ def common_corruptions(report: Report) -> Iterator[Section]:
             parts.append(Text(say("alexnet"), "soft"))
     if len(parts) > 1:
         yield Section("Common corruptions", parts, "corruptions")
-
-
-def _to_alexnet(row: Corruption) -> str:
-    return error_text(row.relative_to_alexnet) if row.relative_to_alexnet else ""
 
 
 def earlier(report: Report) -> Iterator[Section]:
@@ -162,7 +156,7 @@ def _sides(report: Report) -> list[Part]:
             lines,
             (lower, upper),
             alt=f"{said} of {len(group)} networks over the level of {short(title)}",
-            x_label=axis_label(f"level of {short(title)}", of),
+            x_label=axis_label("level", of),
             y_label=said,
             threshold=common_threshold([one for _, one in group]),
             identity=group[0][1].identity,
@@ -181,19 +175,16 @@ def warnings(report: Report) -> Iterator[Section]:
 
 
 def limits(report: Report) -> Iterator[Section]:
-    classes, ones = report.has_classes, report.ones
-    counts, good, bad = "against", "good", "bad"
-    if classes:
-        counts, good, bad = "as an error of", "accurate", "wrong"
+    ones = report.ones
     scored = any(one.scores is not None for one in ones)
     items = [
         say("limit_no_certificate"),
         say("limit_alone"),
         say("limit_kind"),
-        say("limit_labels", counts=counts),
+        say("limit_labels"),
         say("limit_training"),
         say("limit_alike", unless=line("unless_scored") * scored),
-        say("limit_led_to", good=good, bad=bad),
+        say("limit_led_to"),
         say("limit_proof"),
     ]
     for name, applies in (

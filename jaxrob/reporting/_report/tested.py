@@ -11,7 +11,6 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._report.curve import threshold
 from jaxrob.reporting._report.parts import (
-    Bullets,
     Facts,
     Heading,
     Mark,
@@ -28,7 +27,6 @@ from jaxrob.reporting._requirements import Plan, PlannedAlteration, planned_requ
 from jaxrob.reporting._results import Results, Run
 from jaxrob.reporting._words import VERSION, number, short, with_unit
 
-_MOST_CLASSES = 60
 _MOST_WORDS = 400  # Letters that describe a level or a setting.
 _UNKNOWN = "not known"
 
@@ -37,8 +35,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 def tested(report: Report) -> Iterator[Section]:
     parts: list[Part] = [Facts(_network(one)) for one in report.networks]
-    level = 4 if report.many else 3
-    images = [_images(one, level) for one in report.networks]
+    images = [_images(one) for one in report.networks]
     for of, some in report.grouped(images):
         parts += [Heading(f"Images of {of}")] * bool(of)
         parts += some
@@ -77,17 +74,13 @@ def _network(network: Network) -> Pairs:
     return tuple(facts)
 
 
-def _images(network: Network, level: int) -> tuple[Part, ...]:
+def _images(network: Network) -> tuple[Part, ...]:
     assessments = network.results.assessments
     counts = [
         one.curve.counts.at(0).inputs for one in assessments if one.sampling is None
     ]
-    classes, words = _counts(counts, network.classes) if counts else ((), "")
-    facts = Facts(_data(network.results))
-    parts = facts, Text(_few_images(assessments, words))
-    if not classes:
-        return parts
-    return *parts, Heading("Images by class", level), Bullets(classes, "columns")
+    words = _counts(counts, network.classes) if counts else ""
+    return Facts(_data(network.results)), Text(_few_images(assessments, words))
 
 
 def _data(results: Results) -> Pairs:
@@ -122,19 +115,17 @@ def _data(results: Results) -> Pairs:
     return tuple(facts)
 
 
-def _counts(
-    counts: Sequence[np.ndarray], names: Sequence[str]
-) -> tuple[tuple[str, ...], str]:
+def _counts(counts: Sequence[np.ndarray], names: Sequence[str]) -> str:
     # Of scores only the number of images is known.
     by_class = [one for one in counts if len(one) > 1] or counts[:1]
     first = by_class[0]
     differ = any(not np.array_equal(one, first) for one in by_class)
     if differ or len({int(one.sum()) for one in counts}) > 1:
-        return (), "The alterations were assessed on different images."
+        return "The alterations were assessed on different images."
     number = counted(int(first.sum()), "image")
     words = f"{number}, the same for every alteration and level."
     if len(first) == 1:
-        return (), words
+        return words
     fewest, most = int(first.argmin()), int(first.argmax())
     if first.min() == first.max():
         words += f" Each class has {counted(int(first[0]), 'image')}."
@@ -146,9 +137,7 @@ def _counts(
     empty = int((first == 0).sum())
     if empty:
         words += f" {counted(empty, 'class', 'classes')} without images say nothing."
-    if len(first) > _MOST_CLASSES:
-        return (), words
-    return tuple(f"{name}: {count:,}" for name, count in zip(names, first)), words
+    return words
 
 
 def _few_images(assessments: Sequence[Assessment], words: str) -> str:
@@ -193,7 +182,7 @@ def _versions(results: Results) -> Pairs:
     return (
         *((name, _entries(sources, "versions", name)) for name in names),
         ("devices", _same(devices) or _UNKNOWN),
-        ("random key (seed)", _entries(sources, "key")),
+        ("random key", _entries(sources, "key")),
     )
 
 
@@ -236,7 +225,6 @@ def plan(report: Report) -> Iterator[Section]:
 
 
 def _plan(results: Results, level: int) -> tuple[Part, ...]:
-    """The plan; its alterations are left out where the operating domain has them."""
     if (plan := results.plan) is None:
         return (Text("There was no plan."),)
     few = [("number of images", _planned_few(plan))] if plan.wants_few else []
@@ -260,33 +248,15 @@ def _plan(results: Results, level: int) -> tuple[Part, ...]:
             one.reason or "no reason was given",
         )
         for one in plan.alterations
-        if differences or not _is_domain(results, plan)
     )
     parts: list[Part] = [Facts(facts), Text(say("plan_digest"), "soft")]
-    if rows:
-        heads = ("planned", "range", "settings", "reason")
-        parts.append(Table(heads, rows, ("row", "", "name", "name")))
+    heads = ("planned", "range", "settings", "reason")
+    parts.append(Table(heads, rows, ("row", "", "name", "name")))
     if differences:
         parts.append(Heading("Where the results differ from the plan", level))
     else:
-        own = "" if rows else ", and its settings and reasons"
-        parts.append(Text(say("as_planned", own=own)))
+        parts.append(Text(say("as_planned")))
     return *parts, *(Text(one, "warning") for one in differences)
-
-
-def _is_domain(results: Results, plan: Plan) -> bool:
-    done = {
-        _normalised(one.alteration): (_entry(one.provenance, "settings"), reason)
-        for one, reason in zip(results.assessments, results.reasons)
-    }
-    for planned in plan.alterations:
-        settings, reason = done.get(_normalised(planned.name), (None, None))
-        if reason != planned.reason or any(
-            str(_entry(settings, name)) != str(value)
-            for name, value in planned.settings.items()
-        ):
-            return False
-    return True
 
 
 def is_as_planned(results: Results) -> bool:

@@ -47,6 +47,7 @@ from jaxrob.reporting._words import (
     VERSION,
     confidence_text,
     distinct_percent,
+    first_names,
     interval,
     is_open_by_levels,
     percent,
@@ -54,7 +55,6 @@ from jaxrob.reporting._words import (
     short,
 )
 
-_MOST_NAMES = 5  # Names of alterations or classes in a sentence.
 # The alterations of the papers, which an assessor may look for.
 _USUAL = (
     *("gaussian noise", "gaussian blur", "brightness", "horizontal translation"),
@@ -99,7 +99,7 @@ def first_page(report: Report) -> Iterator[Section]:
     ]
     parts += [Text(meanings, "soft")] * bool(meanings)
     if report.many:
-        best = f" {_first(report)} {_highest(report)} {_surely(report)}"
+        best = f" {_first(report)} {_surely(report)}"
         parts.append(Text((strong("Which network is best."), best)))
     for title, said in (
         ("Not tested:", _not_tested(report.results)),
@@ -185,17 +185,12 @@ def _failed(every: Sequence[Outcome]) -> list[str]:
     for state in (NOT_MET, NOT_SHOWN):
         if some := [one for one in every if one.state == state]:
             of = "" if said else f" of {counted(len(every), 'check')}"
-            names = _named(
+            names = first_names(
                 short(one.subject) + f" {one.requirement.quantity}" * several
                 for one in some
             )
             said.append(f"{len(some)}{of} {state} ({names})")
     return said
-
-
-def _named(names: Iterable[str]) -> str:
-    some = list(dict.fromkeys(names))
-    return ", ".join(some[:_MOST_NAMES]) + ", ..." * (len(some) > _MOST_NAMES)
 
 
 def _check(outcome: Outcome, tested: Tested | None, number: int) -> Check:
@@ -205,8 +200,6 @@ def _check(outcome: Outcome, tested: Tested | None, number: int) -> Check:
         if asked.quantity in ("robustness", "robustness.low"):
             is_sure = asked.sign == AT_LEAST and not is_doubted(one, asked.quantity)
             how_sure = is_sure * _certainty(tested, asked, number) or how_sure
-        if asked.quantity == "worst_class":
-            how_sure += _of_worst(tested)
         if one.is_of_decided and not math.isnan(one.lowest_decided_ratio):
             how_sure += line("of_decided", least=percent(one.lowest_decided_ratio))
     low, high = outcome.value
@@ -215,26 +208,6 @@ def _check(outcome: Outcome, tested: Tested | None, number: int) -> Check:
         shown = f"{points(low)} to {points(high)}"
     of = readable(outcome.subject)
     return of, outcome.state, asked.condition, shown, how_sure
-
-
-def _of_worst(tested: Tested) -> str:
-    """Names a class that is not good enough unaltered, so that no alteration is."""
-    one, unaltered = tested.one, _unaltered_by_class(tested.one)
-    values = one.robustness_per_class
-    if values is None or not len(unaltered):
-        return ""
-    worst = int(np.where(np.isnan(values), np.inf, values).argmin())
-    # NaN, where it is not known, is not below either.
-    name = short(tested.classes[worst], 40)
-    words = f". “{name}” is not good enough even unaltered"
-    return words * bool(unaltered[worst] < one.threshold)
-
-
-def _unaltered_by_class(one: Assessment) -> np.ndarray:
-    """The values of the classes unaltered; none where they are not known."""
-    at = np.flatnonzero(one.levels == one.identity)
-    known = one.scores is None and one.sampling is None and one.curve.num_classes
-    return one.values_per_class[at[0]] if known and len(at) else np.zeros(0)
 
 
 def _certainty(tested: Tested, requirement: Requirement, number: int) -> str:
@@ -284,22 +257,18 @@ def _adjustments(
     elif one.sampling is None and one.error_bound:
         words = f"with the levels' {points(one.error_bound)}"
         lefts[words] = margins[1] - one.error_bound
-    # An end equal to the requirement meets it.
-    holds = [key for key, left in lefts.items() if left > 0 or (left == 0 and is_met)]
-    unknown = [key for key, left in lefts.items() if math.isnan(left)]
-    fails = [key for key in lefts if key not in holds and key not in unknown]
-    return (
-        (f", also {' and '.join(holds)}" if holds else "")
-        + (f", but not {' or '.join(fails)}" if fails else "")
-        + (f"; not known {' or '.join(unknown)}" if unknown else "")
-    )
+    said = ""
+    for what, left in lefts.items():
+        # An end equal to the requirement meets it.
+        holds = ", also" if left > 0 or (left == 0 and is_met) else ", but not"
+        said += f"{'; not known' if math.isnan(left) else holds} {what}"
+    return said
 
 
 def _scope(report: Report) -> Words:
     if not (number := len(report.warned)):
         return say("no_warnings")
-    said = "; ".join(short(one, 160) for one in report.warned[:_MOST_NAMES])
-    said += "; ..." * (number > _MOST_NAMES)
+    said = first_names([short(one, 160) for one in report.warned], "; ")
     return say("warnings", number=counted(number, "warning"), said=said)
 
 
@@ -366,23 +335,6 @@ def _first(report: Report) -> str:
     return words + "".join(f" Warning: {one}" for one in texts)
 
 
-def _highest(report: Report) -> str:
-    rows = [{_key(each): each for each in one.assessments} for one in report.results]
-    shared = [
-        robustness
-        for key in rows[0]
-        if all(key in row for row in rows)
-        and not np.isnan(robustness := [row[key].robustness for row in rows]).any()
-    ]
-    if not shared:
-        return "No alteration was assessed alike for all networks."
-    said = ", ".join(
-        f"{short(name)} for {sum(one[which] == max(one) for one in shared)}"
-        for which, name in enumerate(report.names)
-    )
-    return line("highest", number=counted(len(shared), "alteration"), of=said)
-
-
 def _surely(report: Report) -> str:
     said = []
     for pair in report.between:
@@ -441,12 +393,12 @@ def _to_judge(report: Report) -> list[str]:
 
 
 def _bad_unaltered(tested: Tested) -> str:
-    values = _unaltered_by_class(tested.one)
-    if not len(values):
+    one = tested.one
+    at = np.flatnonzero(one.levels == one.identity)
+    is_known = one.scores is None and one.sampling is None and one.curve.num_classes
+    if not is_known or not len(at):
         return ""
-    inputs = tested.one.curve.counts.at(0).inputs
-    bad = np.flatnonzero((values < tested.one.threshold) & (inputs > 0)).tolist()
+    values, inputs = one.values_per_class[at[0]], one.curve.counts.at(0).inputs
+    bad = np.flatnonzero((values < one.threshold) & (inputs > 0)).tolist()
     said = [f"“{short(tested.classes[k], 40)}” ({percent(values[k])})" for k in bad]
-    more = len(said) - _MOST_NAMES
-    said[_MOST_NAMES:] = [f"{more} more"] * (more > 0)
-    return ", ".join(said)
+    return first_names(said)

@@ -59,7 +59,6 @@ _CONTRADICTED = 0.25
 _STAGES_IN_DOUBT = 4
 # Particles' estimates are too low by at most this many standard errors.
 _SURE = 3.0
-# The first number of searches that start at particles.
 _FIRST_NUMBER = 1000
 # Inputs whose draws are in memory together.
 _GROUP = 64
@@ -71,8 +70,7 @@ _DEEP_ENOUGH = math.log(1e-8)
 def by_importance(
     work: Work, candidates: Candidates, estimate: Estimate, bar: Bar
 ) -> Estimate:
-    deep = cost_down_to(_DEEP_ENOUGH, work, candidates.inputs.images.shape[1:])
-    if candidates.budget < BATCH * SEARCH_COST + MODE_COST + DRAWS + deep:
+    if candidates.budget < least_cost(work, candidates.inputs.images.shape[1:]):
         return estimate
     number = len(estimate.status)
     parts = [
@@ -80,6 +78,12 @@ def by_importance(
         for first in range(0, number, _GROUP)
     ]
     return joined(parts)
+
+
+def least_cost(work: Work, image_shape: tuple[int, ...]) -> int:
+    """The forward passes for an input, beside its plain draws, with which it tries."""
+    deep = cost_down_to(_DEEP_ENOUGH, work, image_shape)
+    return BATCH * SEARCH_COST + MODE_COST + DRAWS + deep
 
 
 def importance_obstacle(work: Work, image_shape: tuple[int, ...]) -> str | None:
@@ -105,7 +109,6 @@ def _of_group(
     stages = (DRAWS,) * int(budget // DRAWS) if limited else STAGES
     searches = run_searches(work, inputs, classes, bar, _SEARCH_PART * budget)
     cost = SEARCH_COST * np.bincount(searches.owner, minlength=number)
-    # Particles and draws share what is left.
     rest = budget - cost - refinement_cost(searches, number)
     deep = cost_down_to(_DEEP_ENOUGH, work, inputs.images.shape[1:])
     seen = evidence(work, inputs, budget=np.maximum(rest / 2, deep))

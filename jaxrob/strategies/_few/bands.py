@@ -330,7 +330,6 @@ class Method(NamedTuple):
 
 # A level this many standard errors from the threshold counts as decided in a plan.
 _LEAN = 2.0
-# Fewer steps are rounding.
 _OPEN = 1e-9
 # Without a crossing: allowed as a crossing of this slope, per range.
 _CHEAP_SLOPE = 40.0

@@ -127,7 +127,6 @@ _GROWTH, _LEAST_GROWTH = 0.5, 0.25
 _NORMAL = np.array([-1.4, -0.6, 0.0, 0.6, 1.4])
 # New levels lie at least this many standard errors from a crossing.
 _CLEARANCE = 1.5
-# Levels tried on either side of a crossing.
 _TRIED = 48
 # Levels beside a crossing may take this share of images; one with this goes on by this.
 _CHEAP, _BEGUN, _STRIDE = 0.25, 0.2, 0.25

@@ -31,7 +31,6 @@ class Goal(NamedTuple):
     error: float  # the probability of a wrong answer, in all
     # Of the range, half of what may stay open; 0: every level and crossing is decided.
     half_width: float
-    # Whether a level is decided only when the images left cannot change it.
     curtail: bool = False
 
     @property
