@@ -157,7 +157,7 @@ def _of_bytes(
             if box != (0, 0, *image.size):
                 image = image.crop(box)
             array = np.array(image)
-    is_enlarged = wanted[0] > width or wanted[1] > height
+    is_enlarged = target[0] > upright[0] or target[1] > upright[1]
     odd = Oddities(stored, None, is_cmyk, is_animated, is_enlarged)
     return array[..., np.newaxis] if grey else array, odd
 
@@ -182,7 +182,7 @@ def _of_samples(
         stored,
         samples.brightest,
         is_animated=source.is_first_of_many,
-        is_enlarged=wanted[0] > width or wanted[1] > height,
+        is_enlarged=target[0] > upright[0] or target[1] > upright[1],
         shown=samples.shown,
     )
     return np.ascontiguousarray(values), odd
