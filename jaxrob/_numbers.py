@@ -21,8 +21,8 @@ def largest(values: jax.Array, axis: int, keepdims: bool = False) -> jax.Array:
     # It starts from the smallest number, because XLA merges equal constants: on a CPU,
     # max-pooling that shares its minus infinity with us makes a network slower.
     least = jnp.asarray(jnp.finfo(values.dtype).min, values.dtype)
-    found = jax.lax.reduce(values, least, jax.lax.max, (axis % values.ndim,))
-    return jnp.expand_dims(found, axis) if keepdims else found
+    top = jax.lax.reduce(values, least, jax.lax.max, (axis % values.ndim,))
+    return jnp.expand_dims(top, axis) if keepdims else top
 
 
 # Compiled as one program even if the caller is not.
@@ -70,9 +70,9 @@ def _log_softmax_jvp(
     axis: int, primals: tuple[jax.Array], tangents: tuple[jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
     (logits,), (change,) = primals, tangents
-    found = _log_softmax(logits, axis)
-    mean = (jnp.exp(found) * change).sum(axis=axis, keepdims=True)
-    return found, change - mean
+    log_probabilities = _log_softmax(logits, axis)
+    mean = (jnp.exp(log_probabilities) * change).sum(axis=axis, keepdims=True)
+    return log_probabilities, change - mean
 
 
 @jax.jit
