@@ -1,11 +1,13 @@
 """What a network is given and returns: ranges, bytes as pixels, log-probabilities."""
 
 import functools
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+
 from jaxrob._arguments.texts import warn
-from typing import Any
 
 # The sum of probabilities may differ from 1 by this much: in bfloat16 2e-3 is common.
 _SUM_TOLERANCE = 1e-2

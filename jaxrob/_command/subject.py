@@ -3,42 +3,35 @@
 import contextlib
 import dataclasses
 import io
-import jax
-import jaxrob
-import numpy as np
 import pathlib
 import re
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
 from jax.sharding import Mesh
+
+import jaxrob
 from jaxrob import data
-from jaxrob._arguments.texts import computing
-from jaxrob._arguments.texts import counted
-from jaxrob._arguments.texts import was_computing
+from jaxrob._arguments.texts import computing, counted, was_computing
 from jaxrob._assessment.criterion import ratio_per_image
-from jaxrob._classifiers.network import OnHost
-from jaxrob._classifiers.network import Preprocessed
-from jaxrob._classifiers.network import on_host
-from jaxrob._command.define import Refused
-from jaxrob._command.define import Values
-from jaxrob._command.network import identified
-from jaxrob._command.network import load_images
-from jaxrob._command.network import load_network
-from jaxrob._command.network import read_class_names
+from jaxrob._classifiers.network import OnHost, Preprocessed, on_host
+from jaxrob._command.define import Refused, Values
+from jaxrob._command.network import (
+    identified,
+    load_images,
+    load_network,
+    read_class_names,
+)
 from jaxrob._command.programs import keep_programs
 from jaxrob._dataset import check_labels_below
 from jaxrob._engine.step import UNALTERED
-from jaxrob.reporting import Plan
-from jaxrob.reporting import Requirement
+from jaxrob.reporting import Plan, Requirement
 from jaxrob.reporting._requirements import AT_LEAST
-from jaxrob.strategies import ASAP
-from jaxrob.strategies import FewImages
-from jaxrob.strategies import Including
-from jaxrob.strategies import Strategy
-from jaxrob.strategies import Uniform
-from typing import Any
-from typing import NamedTuple
+from jaxrob.strategies import ASAP, FewImages, Including, Strategy, Uniform
 
 # The epochs in which a small network learns the digits to an accuracy of 95 %.
 _EPOCHS = 20

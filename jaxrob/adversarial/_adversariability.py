@@ -1,47 +1,51 @@
 """How vulnerable a classifier is, by any attacks, and the attacks within a ball."""
 
 import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from collections.abc import Callable
-from collections.abc import Sequence
 from jax.sharding import Mesh
-from jaxrob._arguments.checks import check_choice
-from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.checks import checked_array
-from jaxrob._arguments.checks import checked_flag
-from jaxrob._arguments.checks import checked_integer
-from jaxrob._arguments.checks import checked_number
-from jaxrob._arguments.checks import checked_sequence
+from optax import projections
+
+from jaxrob._arguments.checks import (
+    check_choice,
+    check_type,
+    checked_array,
+    checked_flag,
+    checked_integer,
+    checked_number,
+    checked_sequence,
+)
 from jaxrob._arguments.messages import classifier_wanted
 from jaxrob._classifiers.classifier import Classifier
-from jaxrob._dataset import given_images
-from jaxrob._dataset import images_and_labels
-from jaxrob._devices.blocks import in_blocks
-from jaxrob._devices.blocks import taken
+from jaxrob._dataset import given_images, images_and_labels
+from jaxrob._devices.blocks import in_blocks, taken
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.execution import progress_bar
-from jaxrob._numbers import as_floats
-from jaxrob._numbers import largest
-from jaxrob._numbers import log_softmax
-from jaxrob._numbers import log_sum_exp
-from jaxrob._numbers import warn_beyond_pixels
-from jaxrob.adversarial._attack import Attack
-from jaxrob.adversarial._attack import LEAD
-from jaxrob.adversarial._attack import UNTARGETED
-from jaxrob.adversarial._attack import by_image
-from jaxrob.adversarial._attack import lead
-from jaxrob.adversarial._attack import make_attack
-from jaxrob.adversarial._attack import make_problem
-from jaxrob.adversarial._attack import most_adversarial
-from jaxrob.adversarial._attack import ranking_scores
-from jaxrob.adversarial._attack import structural_similarity
-from jaxrob.adversarial._attack import warned
+from jaxrob._numbers import (
+    as_floats,
+    largest,
+    log_softmax,
+    log_sum_exp,
+    warn_beyond_pixels,
+)
+from jaxrob.adversarial._attack import (
+    LEAD,
+    UNTARGETED,
+    Attack,
+    by_image,
+    lead,
+    make_attack,
+    make_problem,
+    most_adversarial,
+    ranking_scores,
+    structural_similarity,
+    warned,
+)
 from jaxrob.adversarial._lbfgs import lbfgs
-from optax import projections
-from typing import Any
-from typing import NamedTuple
 
 NORMS = ("linf", "l2")
 # The largest radius and step: beyond, float32 would overflow.

@@ -13,17 +13,17 @@ L-infinity ball by a Gaussian copula, in the L2 ball the rest's direction is tha
 normal vector with this covariance (angular central Gaussian, Tyler 1987).
 """
 
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
-import math
 import numpy as np
-from collections.abc import Callable
-from jax.scipy.special import ndtr
-from jax.scipy.special import ndtri
-from jaxrob._numbers import largest
+from jax.scipy.special import ndtr, ndtri
 from scipy import special
-from typing import Any
-from typing import NamedTuple
+
+from jaxrob._numbers import largest
 
 # The largest divergence, in nats: probabilities down to about e^-80.
 _LARGEST_DIVERGENCE = 80.0
