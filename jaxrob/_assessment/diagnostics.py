@@ -224,9 +224,8 @@ def diagnose_few(task: Task, history: History, points: int) -> Diagnostics:
     """Diagnoses a curve of which a few images were looked at; see `diagnose`."""
     # The interval covers what lies between levels, and values of different numbers of
     # images show no roughness.
-    nan = math.nan
-    found = diagnose(task, history, points)
-    return found._replace(jitter=nan, margin=nan, roughness=nan, bend=nan)
+    unknown = dict.fromkeys(("jitter", "margin", "roughness", "bend"), math.nan)
+    return diagnose(task, history, points)._replace(**unknown)
 
 
 def _percent(share: float) -> str:

@@ -25,6 +25,8 @@ from jaxrob._devices.blocks import filled, joined
 
 # In one call.
 MOST_IMAGES = 2**20
+# Of black images; an exported network may be fixed to one.
+_SIZES = (2, 1, 4, 8, 16, 32, 64)
 # Includes JAX's types, such as bfloat16, which NumPy counts as void.
 _REAL = (np.floating, np.integer, np.bool_)
 # The last errors of host functions, because JAX passes on only their text.
@@ -109,11 +111,11 @@ class HostFunction:
     def _check(self, outputs: np.ndarray, number: int) -> None:
         fits = outputs.ndim == 2 and len(outputs) == number
         if not fits or self.num_classes not in (None, outputs.shape[1]):
+            is_hinted = outputs.ndim != 2 or outputs.shape[1] == 1
+            hint = f". {if_no_classes(outputs.shape)}" * is_hinted
             raise ValueError(
                 "the host function must return the shape "
-                f"({number}, {self.num_classes or 'K'}); got {outputs.shape}"
-                + f". {if_no_classes(outputs.shape)}"
-                * (outputs.ndim != 2 or outputs.shape[1] == 1)
+                f"({number}, {self.num_classes or 'K'}); got {outputs.shape}{hint}"
             )
         if not any(jnp.issubdtype(outputs.dtype, kind) for kind in _REAL):
             kind = outputs.dtype
@@ -263,14 +265,10 @@ _with_gradient.defvjp(
 )
 
 
-# Numbers of images that an exported network may be fixed to.
-_FIXED = (1, 4, 8, 16, 32, 64)
-
-
 @functools.lru_cache(maxsize=256)
 def _classes_found(function: HostFunction, image_shape: tuple[int, ...]) -> int:
     failures: list[Exception] = []
-    for number in [function.batch_size] if function.batch_size else [2, *_FIXED]:
+    for number in [function.batch_size] if function.batch_size else _SIZES:
         black = np.zeros((number, *image_shape), np.float32)
         try:
             if function.check is not None:

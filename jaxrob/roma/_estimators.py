@@ -151,7 +151,7 @@ def _cascade(
         cost = np.where(estimate.evaluations > 0, cost, np.minimum(cost, least))
     # Where all draws have one margin, as of one-hot outputs, nothing can climb.
     climbs = np.bincount(candidates.owner, candidates.log_normal > _FLAT, len(left)) > 0
-    needed = settings.num_samples + estimate.evaluations + cost.astype(np.int64)
+    needed = settings.num_samples + cost.astype(np.int64)
     # Intervals alone where draws have hardly a hit.
     few = np.asarray(answers.effective_sample_size)[left] < SOME_HITS
     open_ = np.flatnonzero(~decided & few)

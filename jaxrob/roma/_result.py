@@ -84,9 +84,9 @@ class RomaResult:
         share of the probability, the greatest first; 0 beyond those found.
       effective_sample_size: of the same: float64 `[N]`, independent hits that would say
         as much (Kong 1992); 0 where there is no such number.
-      needed: of the same: int64 `[N]`, the budget with which an "undecided" input is
-        searched or split, roughly, by a normal fit to its draws; 0 for the others, and
-        where all draws have the same margin.
+      needed: of the same: int64 `[N]`, the budget that searches for or splits an
+        "undecided" input, or what "splitting" takes where a search disagreed, roughly,
+        by a normal fit to its draws; 0 for the others, and where all have one margin.
       statistic: of "roma" alone, Anderson and Darling's.
       boxcox_lambda: of "roma" alone, the transform's, NaN where not transformed.
       mean: of "roma" alone, that of the normal distribution fitted.
@@ -203,10 +203,13 @@ class RomaResult:
             if not mine:
                 continue
             if UNDECIDED in mine and self.needed is not None:
-                at, spent = self.status == UNDECIDED, self.evaluations
-                most = min(self.budget or math.inf, MOST_DRAWN * self.num_samples)
-                is_searched = (spent != self.num_samples) & (spent != most)
-                words += _cases(self.needed[at], is_searched[at])
+                at, draws = self.status == UNDECIDED, self.num_samples
+                alone = draws, min(self.budget or math.inf, MOST_DRAWN * draws)
+                needed, passes = self.needed[at], self.evaluations[at]
+                case = np.where(needed == 0, 0, 1 + np.isin(passes, alone))
+                for one in np.unique(case):
+                    cost = needed[case == one].max()
+                    words += f". {(case == one).sum()} {_CASES[one].format(cost)}"
             number = np.isin(self.status, mine).sum()
             found.append(f"{', '.join(mine)} ({number} of {len(self.status)}): {words}")
         return tuple(found)
@@ -364,36 +367,12 @@ class RomaResult:
         return from_json(text, RomaResult)
 
 
-# What undecided inputs look like, and the budget that more would cost.
-_FLAT = (
-    "have the same margin at every draw, as of one-hot outputs: only more draws tell, "
-    "num_samples="
+# What undecided inputs look like, and what more would cost.
+_CASES = (
+    "with the same margin at every draw, as of one-hot outputs: only more plain draws "
+    "tell (num_samples=)",
+    "searched without agreement, as where few pixels decide or parts are thin: "
+    'estimator="splitting" takes about {:,} passes, or a few times that',
+    "not searched, as with few pixels or without gradients: that takes a budget of "
+    "about {:,}, or a few times that",
 )
-_SEARCHED = (
-    "were searched, without agreement, as where few pixels decide or parts are thin: "
-    "splitting takes a budget of about {}"
-)
-_UNSEARCHED = (
-    "were not searched, as with few pixels or without gradients: that takes a budget "
-    "of about {}"
-)
-
-
-def _cases(needed: np.ndarray, is_searched: np.ndarray) -> str:
-    flat, words = needed == 0, ""
-    for is_one, said in (
-        (flat, _FLAT),
-        (is_searched & ~flat, _SEARCHED),
-        (~is_searched & ~flat, _UNSEARCHED),
-    ):
-        if is_one.any():
-            ends = needed[is_one].min(), needed[is_one].max()
-            cost = " to ".join(dict.fromkeys(map(_rounded, ends)))
-            words += f". {is_one.sum()} {said.format(cost)}"
-    return words
-
-
-def _rounded(passes: np.int64) -> str:
-    """Two digits, rounded up, because less would not do."""
-    unit = 10 ** max(len(str(passes)) - 2, 0)
-    return f"{-(-passes // unit) * unit:,}"

@@ -75,17 +75,6 @@ def test_roma_fills_the_batches(counted):
     assert (found.plr >= 0).all()
 
 
-@pytest.mark.slow
-def test_host_functions_may_write_to_their_images():
-    def in_place(images):
-        images -= 0.5
-        return predict(images)
-
-    curve = jaxrob.evaluate(on_host(in_place), DATA, BRIGHTNESS, [0.2])
-    truth = predict(np.clip(IMAGES / np.float32(255) * 1.2, 0, 1) - 0.5)
-    np.testing.assert_array_equal(curve.predicted[0], truth.argmax(1))
-
-
 def test_a_buffer_that_is_filled_again_holds_no_old_answers():
     images, buffer = np.zeros((12, 4, 4, 1), np.float32), np.empty((4, 2), np.float32)
     images[:6] = 1
@@ -138,7 +127,6 @@ def test_outputs_of_few_bits_are_the_float32_numbers_that_they_are(dtype):
         (np.zeros((50, 5)), r"must return the shape \(\d+, 4\); got \(50, 5\)"),
         (np.zeros(50), r"must return the shape \(\d+, 4\); got \(50,\)"),
         (np.full((50, 4), "a"), "must return numbers"),
-        (np.zeros((50, 4), complex), "must return numbers"),
         (np.zeros((50, 1)), "num_classes=1"),
     ],
 )
@@ -188,7 +176,6 @@ def test_images_that_do_not_fit_the_preprocessing(settings, message):
         (on_host, {"batch_size": 0}, ValueError, "batch_size must"),
         (on_host, {"batch_size": 2**20 + 1}, ValueError, "batch_size must"),
         (on_host, {"class_names": ["a", "b"]}, ValueError, "class_names must be 4"),
-        (on_host, {"class_names": "abcd"}, TypeError, "class_names must be a seq"),
         (on_host, {"name": 1}, TypeError, "name must"),
         (on_host, {"preprocessing": {"scale": 255}}, TypeError, "preprocessing must"),
     ],
