@@ -1,0 +1,177 @@
+"""Metadata and groups of a data set, from images to results, slices and comparisons."""
+
+import jax
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import metrics, reporting
+from jaxrob.alterations import brightness
+from jaxrob.strategies import FewImages, Uniform
+
+LEVELS = Uniform(5)
+
+
+def network(variables, images):
+    score = images.mean((1, 2, 3)) * 8 - variables
+    return jax.numpy.stack([0 * score, score], -1)
+
+
+CLASSIFIER = jaxrob.Classifier(network, 2.0, "logits")
+
+
+def data(sizes, rng, **more):
+    """Grey pictures; those of a group are alike, and so are their answers."""
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    grey = rng.random(len(sizes))[groups] + 0.01 * rng.random(len(groups))
+    images = np.clip(grey, 0, 1).astype(np.float32)[:, None, None, None]
+    labels = (grey > 0.3).astype(int)
+    names = np.array([f"patient-{number:03d}" for number in groups])
+    metadata = {"patient": names, **more.pop("metadata", {})}
+    images = np.broadcast_to(images, (len(groups), 2, 2, 1))
+    return jaxrob.Dataset(images, labels, metadata=metadata, **more)
+
+
+def assessed(dataset, strategy=LEVELS, threshold=0.8):
+    key = jax.random.key(3)
+    dim = brightness(-0.5, 0.5)
+    return jaxrob.assess(
+        CLASSIFIER, dataset, dim, threshold=threshold, strategy=strategy, key=key
+    )
+
+
+@pytest.fixture(scope="module")
+def grouped():
+    rng = np.random.default_rng(6611)
+    sizes = rng.integers(5, 40, 40)
+    number = sizes.sum()
+    scanner = np.where(rng.random(number) < 0.5, "A", "B")
+    age = rng.integers(20, 90, number).astype(float)
+    metadata = {"scanner": scanner, "age": age}
+    return data(sizes, rng, groups="patient", metadata=metadata)
+
+
+def test_groups_widen_what_is_said_of_images_to_come_alone(grouped):
+    alone = jaxrob.Dataset(grouped.images, grouped.labels)
+    wide, narrow = assessed(grouped), assessed(alone)
+    assert wide.robustness == narrow.robustness
+    assert wide.dataset_interval == narrow.dataset_interval
+    low, high = metrics.bands(wide.counts, "accuracy")
+    least, most = metrics.bands(narrow.counts, "accuracy")
+    assert (low <= least).all() and (high >= most).all() and (high - low).max() > 0.1
+    few = [assessed(one, FewImages(half_width=0.05)) for one in (grouped, alone)]
+    assert few[0].dataset_interval == few[1].dataset_interval
+    first, second = (one.confidence_interval for one in few)
+    assert first.low <= second.low and first.high >= second.high and first != second
+
+
+@pytest.mark.parametrize("strategy", [LEVELS, FewImages(half_width=0.05)])
+def test_results_keep_groups_without_their_names(grouped, strategy):
+    found = assessed(grouped, strategy)
+    facts = found.provenance["dataset"]["groups"]
+    sizes = np.unique(grouped.metadata["patient"], return_counts=True)[1]
+    assert facts["number"] == 40 and facts["largest"] == sizes.max() / sizes.sum()
+    assert facts["effective"] == pytest.approx(sizes.sum() ** 2 / (sizes**2).sum())
+    for text in (found.to_json(), found.to_json(answers=False)):
+        assert "patient-" not in text
+        again = jaxrob.Assessment.from_json(text)
+        assert again.confidence_interval == found.confidence_interval
+        for one in metrics.bands(again.counts, "accuracy"):
+            assert ((one >= 0) & (one <= 1)).all()
+    page = reporting.to_markdown([reporting.Results(None, None, (found,))])
+    assert "patient-" not in page
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_slices_are_what_the_images_alone_give(seed):
+    rng = np.random.default_rng(6620 + seed)
+    sizes = rng.integers(1, 30, rng.integers(3, 20))
+    column = rng.integers(rng.integers(1, 6), size=sizes.sum()) * 0.5
+    column[rng.random(len(column)) < 0.1 * (seed % 2)] = np.nan
+    dataset = data(sizes, rng, groups="patient", metadata={"dose": column})
+    found = assessed(dataset).by("dose")
+    names = [*map(str, np.unique(column[~np.isnan(column)]).tolist())]
+    names += ["(missing)"] * bool(np.isnan(column).any())
+    assert sorted(one.value for one in found.slices) == sorted(names)
+    for one in found.slices:
+        which = np.isnan(column) if one.value == "(missing)" else None
+        which = column == float(one.value) if which is None else which
+        alone = assessed(dataset[which])
+        assert one.assessment.robustness == alone.robustness
+        assert one.assessment.confidence_interval == alone.confidence_interval
+        assert one.joint_interval.low <= alone.confidence_interval.low
+        assert one.joint_interval.high >= alone.confidence_interval.high
+    ascending = [one.assessment.robustness for one in found.slices]
+    assert ascending == sorted(ascending) and found.worst is found.slices[0]
+
+
+def test_slices_by_bins_and_whether_the_worst_is_told_apart(grouped):
+    found = assessed(grouped).by("age", bins=[0, 40, 60, 90])
+    assert {one.value for one in found.slices} == {"[0, 40)", "[40, 60)", "[60, 90]"}
+    age = grouped.metadata["age"]
+    images = {one.value: len(one.assessment.curve.labels) for one in found.slices}
+    assert images["[40, 60)"] == ((age >= 40) & (age < 60)).sum()
+    rng = np.random.default_rng(6612)
+    dataset = data(np.full(300, 2), rng)
+    wrong = rng.random(600) < 0.1
+    worse = jaxrob.Dataset(
+        dataset.images,
+        np.where(wrong, 1 - dataset.labels, dataset.labels),
+        metadata={"site": np.where(wrong, "far", "near")},
+    )
+    sites = assessed(worse).by("site")
+    assert sites.worst.value == "far" and sites.is_told_apart
+    chance = jaxrob.Dataset(
+        dataset.images, dataset.labels, metadata={"site": rng.integers(2, size=600)}
+    )
+    assert not assessed(chance).by("site").is_told_apart
+
+
+def test_a_comparison_swaps_whole_groups():
+    rng = np.random.default_rng(6613)
+    dataset = data(np.full(5, 40), rng, groups="patient")
+    other = jaxrob.Classifier(network, 3.5, "logits")
+    dim = brightness(-0.5, 0.5)
+    pair = [
+        jaxrob.assess(one, dataset, dim, strategy=LEVELS) for one in (CLASSIFIER, other)
+    ]
+    # Of 2**5 swaps of groups two are as extreme as what was seen, at least.
+    assert jaxrob.compare(*pair).mean_p_value >= 2 / 32
+    alone = jaxrob.Dataset(dataset.images, dataset.labels)
+    single = jaxrob.assess(other, alone, dim, strategy=LEVELS)
+    with pytest.raises(ValueError, match="groups"):
+        jaxrob.compare(pair[0], single)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "groups", "named"),
+    [
+        (None, "patient", "groups"),
+        ({"site": [1, 2, 3]}, "patient", "groups"),
+        ({"patient": [1, 2]}, "patient", "metadata"),
+        ({"patient": [1, None, 2]}, "patient", "metadata"),
+        ({"patient": [1, np.nan, 2]}, "patient", "metadata"),
+        ({"patient": ["a", "", "b"]}, "patient", "metadata"),
+        ({"": [1, 2, 3]}, None, "metadata"),
+    ],
+)
+def test_tables_that_are_refused(metadata, groups, named):
+    images = np.zeros((3, 2, 2, 1), np.float32)
+    with pytest.raises(ValueError, match=named):
+        jaxrob.Dataset(images, [0, 1, 1], metadata=metadata, groups=groups)
+
+
+def test_slices_that_are_refused(grouped):
+    whole = assessed(grouped)
+    for column, bins in (("patient", None), ("none", None)):
+        with pytest.raises(ValueError, match="column"):
+            whole.by(column, bins)
+    for column, bins in (("scanner", [0, 1]), ("age", [0, 30]), ("age", [3])):
+        with pytest.raises(ValueError, match="bins"):
+            whole.by(column, bins)
+    with pytest.raises(ValueError, match="by"):
+        assessed(grouped, FewImages(half_width=0.05)).by("scanner")
+    with pytest.raises(ValueError, match="by"):
+        assessed(jaxrob.Dataset(grouped.images, grouped.labels)).by("scanner")
+    with pytest.raises(ValueError, match="reduced"):
+        jaxrob.evaluate(CLASSIFIER, grouped, brightness(-0.5, 0.5), [0.0], reduced=True)
