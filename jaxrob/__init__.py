@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from jaxrob._assessment.criterion import Tolerance
     from jaxrob._assessment.diagnostics import Diagnostics
+    from jaxrob._assessment.slices import Slice, Slices
     from jaxrob._classifiers.classifier import Classifier
     from jaxrob._classifiers.network import Preprocessing, Score
     from jaxrob._curve import Curve, ReducedCurve, ScoreCurve
@@ -75,6 +76,8 @@ _NAMES = {
     "RobustnessWarning": "_arguments.texts",
     "Score": "_classifiers.network",
     "ScoreCurve": "_curve",
+    "Slice": "_assessment.slices",
+    "Slices": "_assessment.slices",
     "Tolerance": "_assessment.criterion",
     "assess": "_assessment.assess",
     "compare": "_assessment.compare",
@@ -97,6 +100,8 @@ __all__ = (
     "RobustnessWarning",
     "Score",
     "ScoreCurve",
+    "Slice",
+    "Slices",
     "Tolerance",
     "adversarial",
     "alterations",
