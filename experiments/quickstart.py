@@ -67,7 +67,7 @@ _REGRESSIONS = gate.define_regressions()
 
 
 def main(argv: Sequence[str]) -> None:
-    startup.start(argv)
+    startup.start(argv, keep_programs=True)
     output = files.output_folder(_OUTPUT.value)
     chosen = _ALTERATIONS[_CHOICE.value]()
     earlier = gate.earlier(_REGRESSIONS, chosen)

@@ -289,8 +289,7 @@ class ReducedCurve:
     Attributes:
       levels: float64 `[L]`.
       counts: the `jaxrob.metrics.Counts` by class, `[L, K]`, with the ranks of the
-        right class up to the tenth; or a confusion `[L, K, K + 1]`, of which above 64
-        classes only the counts are kept.
+        right class up to the tenth; the confusion is kept up to 64 classes.
       alpha: the confidence level that decided which answers are "unknown", or None.
     """
 
@@ -445,9 +444,9 @@ class ScoreCurve:
         order = np.lexsort((self.levels, np.abs(self.levels - identity)))
         scores = self.scores[order]
         first = np.where(np.isnan(scores), np.inf, scores).argmin(axis=0)
-        found = scores[first, np.arange(self.num_images)]
-        levels = np.where(np.isnan(found), np.nan, self.levels[order][first])
-        return found, levels
+        least = scores[first, np.arange(self.num_images)]
+        levels = np.where(np.isnan(least), np.nan, self.levels[order][first])
+        return least, levels
 
     def to_json(self) -> str:
         """The curve as strict JSON text."""

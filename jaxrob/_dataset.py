@@ -55,11 +55,10 @@ class Dataset:
       images: `[N, H, W, C]`, uint8 in 0-255 or floating in [0, 1]; or any other array
         `[N, ...]` of finite values that the classifier takes (an array of rank 4 counts
         as images). A JAX array stays on its devices. A `numpy.memmap` is checked while
-        it is read. Numbers of another byte order are converted, those of more than 8
-        bytes to float32; a memory map must have this machine's types. The pictures of a
-        large folder (`jaxrob.data.image_folder`) are no array: slices and index arrays
-        read nothing, and `numpy.asarray` reads. Arrays are not copied: do not fill one
-        with other images afterwards.
+        it is read, and must have this machine's types. The pictures of a large folder
+        (`jaxrob.data.image_folder`) are no array: slices and index arrays read nothing,
+        and `numpy.asarray` reads. Arrays are not copied: do not fill one with other
+        images afterwards.
       labels: `[N]` integers, the index of the right class, or texts, its name, where
         there are class names: they become integers. None if unknown: then
         `jaxrob.evaluate` and `assess` use the network's own answers on the unaltered
@@ -147,9 +146,8 @@ class Dataset:
     ) -> "Dataset | BatchedDataset":
         """A data set from single images with their labels, of any library.
 
-        A `torch.utils.data.Dataset`, a `datasets.Dataset` of Hugging Face, a
-        `grain.MapDataset`, a `tf.data.Dataset` before it is batched. Loaders of batches
-        are for `from_batches`.
+        Such as a `torch.utils.data.Dataset`, a `datasets.Dataset` of Hugging Face, a
+        `grain.MapDataset`, or a `tf.data.Dataset` before it is batched.
 
         Example::
 
@@ -160,11 +158,11 @@ class Dataset:
           items: a sequence, which need only have a length and take indices, or an
             iterable that can be read more than once, in the same order. Each item is
             `(image, label)` or a mapping. An image is an array or a tensor `[H, W, C]`,
-            see `Dataset`, or one of Pillow's, grey or RGB; all have the same shape. A
-            label is an integer, a text where there are class names, or for a `Score`
-            whatever `Dataset` takes as an entry of a list, with tensors and Pillow's
-            pictures in place of arrays. Arrays of the image's height and width, such as
-            masks, become one array `[N, ...]`; others, such as boxes, stay a list.
+            or one of Pillow's, grey or RGB, all of one shape. A label is an integer, a
+            text where there are class names, or for a `Score` whatever `Dataset` takes
+            as an entry of a list, with tensors and Pillow's pictures in place of
+            arrays. Arrays of the image's height and width, such as masks, become one
+            array `[N, ...]`; others, such as boxes, stay a list.
           class_names: one name for each class; by default those that the items carry:
             `features[label].names` (Hugging Face), `classes` (torchvision) or
             `class_names` (Keras), also of a `dataset` that they are made of. The same
@@ -183,20 +181,19 @@ class Dataset:
           TypeError: if `items` is an iterator or a mapping of splits, or an item has no
             image and label.
           ValueError: if there are no items or endlessly many, images differ in shape or
-            type, labels in kind (masks also in shape or type), images seem to have
-            their channels first, a value is outside its range (normalisation belongs to
-            the classifier, see `Classifier.from_torch`), or the first item is another
-            one when it is read again.
+            type, labels in kind, images seem to have their channels first, a value is
+            outside its range (normalisation belongs to the classifier), or the first
+            item is another one when it is read again.
         """
         parts = checked_parts(image, label, channels_first)
-        wanted = "a sequence or an iterable of (image, label)"
-        check_source("items", items, wanted, has_items=True)
+        allowed = "a sequence or an iterable of (image, label)"
+        check_source("items", items, allowed, has_items=True)
         max_bytes = checked_integer("max_bytes", max_bytes, at_least=0, at_most=2**63)
         names = _names_of(items, class_names, name, parts.label)
-        found = read_items(items, parts, name, max_bytes)
-        if found is None:
+        arrays = read_items(items, parts, name, max_bytes)
+        if arrays is None:
             return BatchedDataset(ItemBatches(items, parts, name), names, name)
-        return Dataset(*found, names, name)
+        return Dataset(*arrays, names, name)
 
     @staticmethod
     def from_batches(
@@ -261,8 +258,8 @@ class BatchedDataset:
     _range: list[Any] = dataclasses.field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        wanted = "an iterable of (images, labels)"
-        check_source("batches", self.source, wanted, has_items=False)
+        allowed = "an iterable of (images, labels)"
+        check_source("batches", self.source, allowed, has_items=False)
         class_names = _checked_class_names(self.class_names, self.name)
         object.__setattr__(self, "class_names", class_names)
 
@@ -277,13 +274,15 @@ class BatchedDataset:
             except (TypeError, ValueError) as error:
                 raise type(error)(f"batch {index} of {self.name}: {error}") from error
             # uint8 images among floating ones would be read as floats up to 255.
-            kind = data.images.shape[1:], data.images.dtype
+            kind = data.images.shape[1:], data.images.dtype, isinstance(labels[0], str)
             first = first or kind
             if kind != first:
-                raise ValueError(
-                    f"batch {index} of {self.name}: images of shape {kind[0]} and type "
-                    f"{kind[1]} after images of shape {first[0]} and type {first[1]}"
+                now, before = (
+                    f"images of shape {shape} and type {dtype}"
+                    + " with names as labels" * has_names
+                    for shape, dtype, has_names in (kind, first)
                 )
+                raise ValueError(f"batch {index} of {self.name}: {now} after {before}")
             self._check_same(index, digest([data.images, data.labels]))
             if data._range:
                 widen(self._range, *data._range)
@@ -292,10 +291,10 @@ class BatchedDataset:
             raise ValueError(f"{self.name} is empty: its iterable gave no batch")
         self._check_same(index + 1, _NO_BATCH)
 
-    def _check_same(self, index: int, found: str) -> None:
+    def _check_same(self, index: int, batch_digest: str) -> None:
         if index == len(self._digests):
-            self._digests.append(found)
-        elif self._digests[index] != found:
+            self._digests.append(batch_digest)
+        elif self._digests[index] != batch_digest:
             raise ValueError(
                 f"batches of {self.name} must be the same on every pass; batch {index} "
                 "is not what it was before. Leave out shuffling and random "
@@ -314,10 +313,10 @@ def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
     """Describes a likely mistake in the range of the values read so far, or None."""
     images = getattr(dataset, "images", None)
     is_stored = isinstance(images, StoredImages)
-    found = images.value_range() if is_stored else dataset._range
-    if not found:
+    noted = images.value_range() if is_stored else dataset._range
+    if not noted:
         return None
-    (low, high, kind), labels = found, getattr(dataset, "labels", None)
+    (low, high, kind), labels = noted, getattr(dataset, "labels", None)
     numbers = [] if labels is None or labels.dtype == object else labels.ravel()
     if low == high and len(numbers) and np.ptp(numbers) > 0:
         return f"all values of {dataset.name} are {low:g}. Look at how they are read."
@@ -342,13 +341,13 @@ def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
 def checked_labels(
     labels: Any, length: int, class_names: tuple[str, ...] | None
 ) -> np.ndarray:
-    given, wanted = labels, "an array [N] of integers"
+    original, allowed = labels, "an array [N] of integers"
     if not isinstance(labels, list | tuple):
-        labels = plain_array("labels", labels, wanted)
-    labels = plain_array("labels", numbered(labels, class_names), wanted)
+        labels = plain_array("labels", labels, allowed)
+    labels = plain_array("labels", numbered(labels, class_names), allowed)
     if labels.shape != (length,):
         raise ValueError(
-            f"labels must have the shape ({length},), as images; got {named(given)}"
+            f"labels must have the shape ({length},), as images; got {named(original)}"
         )
     labels = checked_array("labels", labels, "N", "integers", at_least=0)
     high = int(labels.max())
@@ -446,17 +445,17 @@ def images_and_labels(images: Any, labels: Any) -> tuple[np.ndarray | jax.Array,
 
 def given_images(images: Any, labels: Any, *, may_lack_labels: bool = False) -> Dataset:
     """Returns images and labels given as separate arguments, checked, as a data set."""
-    given, (images, labels) = images, images_and_labels(images, labels)
+    source, (images, labels) = images, images_and_labels(images, labels)
     if isinstance(images, StoredImages):
         stored, images = images, np.asarray(images)
         stored.warn_of_odd()
-        if isinstance(given, Dataset):
-            given = dataclasses.replace(given, images=images)
-    if isinstance(given, Dataset):
+        if isinstance(source, Dataset):
+            source = dataclasses.replace(source, images=images)
+    if isinstance(source, Dataset):
         if labels is not None:
-            return given
+            return source
         if not may_lack_labels:
-            raise TypeError(f"images must have labels here; {given.name} has none")
+            raise TypeError(f"images must have labels here; {source.name} has none")
     images = np.asarray(checked_images(images))
     if labels is None and may_lack_labels:
         labels = np.zeros(len(images), int)
@@ -473,15 +472,15 @@ def _check_given(labels: Any) -> None:
 def _names_of(
     source: Any, class_names: Any, name: Any, label: str
 ) -> tuple[str, ...] | None:
-    given, own = _checked_class_names(class_names, name), class_names_of(source, label)
-    if given and own and given != own and sorted(given) == sorted(own):
-        index = next(i for i, pair in enumerate(zip(given, own)) if pair[0] != pair[1])
+    asked, own = _checked_class_names(class_names, name), class_names_of(source, label)
+    if asked and own and asked != own and sorted(asked) == sorted(own):
+        index = next(i for i, pair in enumerate(zip(asked, own)) if pair[0] != pair[1])
         raise ValueError(
             f"class_names must be in the order of the source's own; class {index} of "
-            f"{named(source)} is {own[index]!r}, and {given[index]!r} was given. "
+            f"{named(source)} is {own[index]!r}, and {asked[index]!r} was given. "
             f"{TO_RENUMBER}"
         )
-    return given or own
+    return asked or own
 
 
 def _checked_class_names(class_names: Any, name: Any) -> tuple[str, ...] | None:

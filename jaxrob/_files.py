@@ -68,10 +68,11 @@ def most_unpacked(size: int) -> int:
 
 
 def _check_mode(path: str | os.PathLike[str], mode: int) -> None:
-    if stat.S_ISREG(mode):
-        return
-    kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "something else")
-    raise ValueError(f"{os.fspath(path)}: not a regular file but {kind}")
+    if not stat.S_ISREG(mode):
+        kind = next(
+            (name for is_kind, name in _KINDS if is_kind(mode)), "another thing"
+        )
+        raise ValueError(f"{os.fspath(path)}: not a regular file but {kind}")
 
 
 def parsed(text: str | bytes) -> Any:
@@ -162,12 +163,12 @@ def npy_array(data: bytes, name: str) -> np.ndarray:
         is_first = form.read_magic(stream) == (1, 0)
         read = form.read_array_header_1_0 if is_first else form.read_array_header_2_0
         shape, is_fortran, dtype = read(stream)
-        needed, found = math.prod(shape) * dtype.itemsize, len(data) - stream.tell()
+        needed, size = math.prod(shape) * dtype.itemsize, len(data) - stream.tell()
         if dtype.kind not in _TYPES or dtype.names or dtype.subdtype or dtype.hasobject:
             raise ValueError(f"it holds {dtype}; only numbers are read")
-        if needed != found or min(shape, default=0) < 0:
+        if needed != size or min(shape, default=0) < 0:
             raise ValueError(
-                f"it has {found} bytes, but {dtype} of the shape {shape} needs {needed}"
+                f"it has {size} bytes, but {dtype} of the shape {shape} needs {needed}"
             )
         order = "F" if is_fortran else "C"
         return np.ndarray(shape, dtype, data, stream.tell(), order=order)

@@ -16,20 +16,41 @@ _ROUNDING = 1e-5
 _TINY = float(jnp.finfo(jnp.float32).tiny)
 
 
-def largest(values: jax.Array, axis: int, keepdims: bool = False) -> jax.Array:
-    """Computes the maximum, of finite numbers at least; NaN where one is NaN."""
+def largest(
+    values: jax.Array, axis: int = -1, keepdims: bool = False, but: Any = False
+) -> jax.Array:
+    """The maximum of those not in `but`, without a gradient; NaN where one is NaN."""
     # It starts from the smallest number, because XLA merges equal constants: on a CPU,
     # max-pooling that shares its minus infinity with us makes a network slower.
     least = jnp.asarray(jnp.finfo(values.dtype).min, values.dtype)
+    values = jnp.where(but, least, jax.lax.stop_gradient(values))
     found = jax.lax.reduce(values, least, jax.lax.max, (axis % values.ndim,))
+    found = jnp.where(found == least, 2 * found, found)  # Minus infinity.
     return jnp.expand_dims(found, axis) if keepdims else found
+
+
+def first_largest(values: jax.Array, axis: int = -1, but: Any = False) -> jax.Array:
+    """The index of the first of the largest values that are not in `but`."""
+    found = (values == largest(values, axis, True, but)) & ~jnp.asarray(but)
+    return jnp.argmax(found, axis)
+
+
+def log_sum_exp(
+    values: jax.Array, axis: int = -1, keepdims: bool = False, but: Any = False
+) -> jax.Array:
+    """`jax.nn.logsumexp` of those not in `but`, but for where its maximum starts."""
+    top = largest(values, axis, True, but)
+    top = jnp.where(jnp.isfinite(top), top, 0.0)
+    terms = jnp.exp(jnp.where(but, top, values) - top)
+    total = jnp.log(jnp.where(but, 0.0, terms).sum(axis, keepdims=True)) + top
+    return total if keepdims else jnp.squeeze(total, axis)
 
 
 # Compiled as one program even if the caller is not.
 @functools.partial(jax.jit, static_argnames=("kind", "axis"))
 def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
     if kind == "logits":
-        return _log_softmax(outputs, axis)
+        return log_softmax(outputs, axis)
     in_range = (outputs >= -_ROUNDING) & (outputs <= 1 + _ROUNDING)
     in_range = in_range.all(axis=axis, keepdims=True)
     # At 0 the logarithm has no gradient.
@@ -47,15 +68,11 @@ def mean_over_samples(log_probabilities: jax.Array, axis: int = 0) -> jax.Array:
     number = log_probabilities.shape[axis]
     if number == 1:
         return jnp.squeeze(log_probabilities, axis)
-    # As `jax.nn.logsumexp`, but for where its maximum starts.
-    top = largest(jax.lax.stop_gradient(log_probabilities), axis, keepdims=True)
-    top = jnp.where(jnp.isfinite(top), top, 0.0)
-    total = jnp.log(jnp.exp(log_probabilities - top).sum(axis))
-    return total + jnp.squeeze(top, axis) - jnp.log(jnp.float32(number))
+    return log_sum_exp(log_probabilities, axis) - jnp.log(jnp.float32(number))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _log_softmax(logits: jax.Array, axis: int) -> jax.Array:
+def log_softmax(logits: jax.Array, axis: int) -> jax.Array:
     """`jax.nn.log_softmax` for logits of any size; NaN where one is infinite."""
     # XLA may fuse a network's last multiplication with the subtraction of the largest
     # logit, without rounding: above 1e9 the largest minus itself is then not 0.
@@ -65,14 +82,14 @@ def _log_softmax(logits: jax.Array, axis: int) -> jax.Array:
     return below - jnp.where(jnp.isfinite(top), log_total, jnp.nan)
 
 
-@_log_softmax.defjvp
+@log_softmax.defjvp
 def _log_softmax_jvp(
     axis: int, primals: tuple[jax.Array], tangents: tuple[jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
     (logits,), (change,) = primals, tangents
-    found = _log_softmax(logits, axis)
-    mean = (jnp.exp(found) * change).sum(axis=axis, keepdims=True)
-    return found, change - mean
+    log_probabilities = log_softmax(logits, axis)
+    mean = (jnp.exp(log_probabilities) * change).sum(axis=axis, keepdims=True)
+    return log_probabilities, change - mean
 
 
 @jax.jit

@@ -93,11 +93,11 @@ class Store:
 
     def _check_same(self, index: int, data: bytes) -> None:
         """Keeps a file's digest when it is first read, and compares it later."""
-        found = hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()
+        file_digest = hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()
         if not self._is_digested[index]:
-            self._digests[index] = np.frombuffer(found, np.uint8)
+            self._digests[index] = np.frombuffer(file_digest, np.uint8)
             self._is_digested[index] = True
-        elif self._digests[index].tobytes() != found:
+        elif self._digests[index].tobytes() != file_digest:
             raise ValueError(
                 f"{self.where(index)}: the file has changed since it was first read. "
                 "Load the data set again"
@@ -161,8 +161,8 @@ class StoredImages:
                 f"bytes, more than max_bytes={self.store.most_bytes}. Take fewer, such "
                 "as dataset[::100], or load them with a larger max_bytes"
             )
-        (found,) = self.read([slice(None)])
-        return found if dtype is None else found.astype(dtype)
+        (array,) = self.read([slice(None)])
+        return array if dtype is None else array.astype(dtype)
 
     def read(
         self, parts: Iterable[_Index], stopped: threading.Event | None = None
@@ -170,26 +170,26 @@ class StoredImages:
         """Yields the images of each part in order, while threads read ahead."""
         # They read ahead across parts, up to 128 MiB, so that no thread idles while a
         # part is used.
-        for found, failed in self._read(parts, stopped, False):
+        for images, failed in self._read(parts, stopped, False):
             assert not failed
-            yield found
+            yield images
 
     def readable(self) -> tuple[np.ndarray | None, list[Failed]]:
         """Reads all images once, and returns those that cannot be."""
-        fit, failures, found = self.nbytes <= self.store.most_bytes, [], None
+        fit, failures, array = self.nbytes <= self.store.most_bytes, [], None
         each = len(self) if fit else self._num_at_once()
         parts = (slice(at, at + each) for at in range(0, len(self), each))
         for images, failed in self._read(parts, None, True):
             failures += failed
-            found = images if fit else None
-        return found, failures
+            array = images if fit else None
+        return array, failures
 
     def fingerprint(self) -> str:
         """Returns a digest of names, files' bytes and preparation, without decoding."""
         # Files not read before are read, at most once.
         names = "\0".join(self.store.names[int(index)] for index in self.indices)
-        about = self.store.preparation, names.encode("utf-8", "surrogateescape").hex()
-        return digest([*about, self.store.digests(self.indices)])
+        texts = self.store.preparation, names.encode("utf-8", "surrogateescape").hex()
+        return digest([*texts, self.store.digests(self.indices)])
 
     def warn_of_odd(self) -> None:
         number = int(np.isfinite(self.store._ends[0, self.indices]).sum())

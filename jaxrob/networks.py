@@ -271,12 +271,10 @@ class ResNet(nn.Module):
     """A residual network for images of about 32x32 pixels, with batch normalisation.
 
     A 3x3 convolution, stages of residual blocks, the mean over all pixels, and a dense
-    layer. Each stage but the first halves height and width and doubles the channels. A
-    block is conv 3x3 - batch normalisation - ReLU - conv 3x3 - batch normalisation,
-    added to the block's input, and ReLU. Where the shape changes, the shortcut is every
-    second pixel of the input, padded with channels of zeros. The default is ResNet-8,
-    and `blocks=(3, 3, 3)` ResNet-20: on images `[B, 32, 32, 3]` with ten classes 75,290
-    and 269,722 parameters, and 672 and 1,376 batch statistics.
+    layer. Each stage but the first halves height and width and doubles the channels.
+    The default is ResNet-8, and `blocks=(3, 3, 3)` ResNet-20: on images `[B, 32, 32,
+    3]` with ten classes 75,290 and 269,722 parameters, and 672 and 1,376 batch
+    statistics.
 
     Attributes:
       blocks: residual blocks in each stage.

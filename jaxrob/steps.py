@@ -1,7 +1,4 @@
-"""The compiled steps of `jaxrob.evaluate`: what does one cost on a device?
-
-Nothing is computed: variables may be shapes, and devices need not be there.
-"""
+"""The compiled steps of `jaxrob.evaluate`, of devices that need not be there."""
 
 import dataclasses
 from typing import Any, NamedTuple

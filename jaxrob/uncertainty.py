@@ -104,10 +104,10 @@ def _entropy(probabilities: jax.Array) -> jax.Array:
 
 
 def _check(log_probabilities: jax.Array) -> None:
-    wanted = "an array [S, ..., K] of floating numbers"
-    check_type("log_probabilities", log_probabilities, jax.Array | np.ndarray, wanted)
+    allowed = "an array [S, ..., K] of floating numbers"
+    check_type("log_probabilities", log_probabilities, jax.Array | np.ndarray, allowed)
     if not jnp.issubdtype(log_probabilities.dtype, jnp.floating):
-        raise wrong_type("log_probabilities", wanted, log_probabilities)
+        raise wrong_type("log_probabilities", allowed, log_probabilities)
     shape = log_probabilities.shape
     if len(shape) < 2 or shape[-1] < 2 or 0 in shape:
         raise ValueError(

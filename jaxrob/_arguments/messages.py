@@ -151,8 +151,8 @@ def numbered(labels: Any, class_names: tuple[str, ...] | None) -> Any:
     if not any(texts):
         return labels
     if not all(texts):
-        at = texts.index(not texts[0])
-        raise wrong_type("labels", "all integers, or all names", labels[at])
+        at = f"labels[{texts.index(False)}]"
+        raise wrong_type(at, "a name, as others are", labels[texts.index(False)])
     return [
         class_number(f"labels[{index}]", str(one), class_names)
         for index, one in enumerate(labels)

@@ -168,9 +168,8 @@ def _checked_alterations(
 ) -> tuple[Alteration, ...]:
     if isinstance(alteration, Alteration):
         return (alteration,)
-    wanted = "a jaxrob.Alteration or a sequence of them"
-    check_type("alteration", alteration, Sequence, wanted)
-    return checked_sequence("alteration", alteration, Alteration, "jaxrob.Alteration")
+    wanted = "jaxrob.Alteration, or one"
+    return checked_sequence("alteration", alteration, Alteration, wanted)
 
 
 def checked_measure(measure: Any, score: Score | None) -> str:

@@ -355,8 +355,15 @@ def _look_at_curve(
         near = beyond[np.argsort(side * distances[beyond])][:3]
         steps, values = side * distances[near], history.values[near]
         if jumps(steps, values, value, history.typical_inputs):
-            level, beside = history.levels[near[0]], history.values[near[0]]
-            _warn_of_jump(alteration, float(level), float(beside), value)
+            cause = alteration.about.jump or (
+                "The alteration is not continuous there, or its range is far too wide."
+            )
+            warn(
+                f"{alteration.name}: the measure jumps beside the identity, from "
+                f"{value:.4g} at level {alteration.identity:g} to {values[0]:.4g} at "
+                f"{history.levels[near[0]]:g}, and hardly changes from there to the "
+                f"next level. {cause}"
+            )
             return
 
 
@@ -396,30 +403,15 @@ def _answers_one_class(unaltered: AnyCurve) -> bool:
 
 def _other_order(unaltered: Any, threshold: float) -> str:
     """Says so if the network is good enough with its outputs in another order."""
-    number = unaltered.num_classes
-    is_reduced = isinstance(unaltered, ReducedCurve) and number > MOST_CONFUSED
-    if not number or number > _MOST_CLASSES or is_reduced:
+    most = MOST_CONFUSED if isinstance(unaltered, ReducedCurve) else _MOST_CLASSES
+    if not 0 < (number := unaltered.num_classes) <= most:
         return ""
     (found,) = unaltered.confusion
     order = scipy.optimize.linear_sum_assignment(found[:, :-1], maximize=True)
     # Of few images for each class, some order suits any network by chance.
     share = found[order].sum() / max(found.sum(), _FEWEST_IMAGES * number)
-    if share < threshold:
-        return ""
-    return (
+    words = (
         f" With its outputs in another order the accuracy would be {share:.4g}: are "
         "labels and class_names numbered in the order of the network's outputs?"
     )
-
-
-def _warn_of_jump(
-    alteration: Alteration, level: float, value: float, unaltered: float
-) -> None:
-    cause = alteration.about.jump or (
-        "The alteration is not continuous there, or its range is far too wide."
-    )
-    warn(
-        f"{alteration.name}: the measure jumps beside the identity, from "
-        f"{unaltered:.4g} at level {alteration.identity:g} to {value:.4g} at "
-        f"{level:g}, and hardly changes from there to the next level. {cause}"
-    )
+    return words * bool(share >= threshold)

@@ -101,6 +101,7 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
     earlier = reporting.earlier_assessments(values.regressions, names)
     before = _earlier(request, names, values)
     for flag, some in (("regressions", earlier), ("earlier", before)):
+        reporting.differences((), some)  # Refuses two of one alteration.
         _check_comparable(flag, some, found, altered, request)
     shown = [read_results_at(path) for path in values.regressions if values.report]
     key = jax.random.key(values.seed)

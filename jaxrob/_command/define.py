@@ -51,6 +51,8 @@ def _topic(*rows: _Flag) -> Define:
                 make(name, default, about, least, most, flag_values=to)
             else:
                 make(name, default, about, flag_values=to)
+            if name == "compilation_cache":
+                to[name].boolean = True  # --nocompilation_cache is "false".
             if name == "measure":
                 flags.register_validator(name, _is_measure, flag_values=to)
 
@@ -259,7 +261,9 @@ running = _topic(
         "Folder that answers are written to at once; a rerun with the same flags "
         "takes up from there."),
     _Flag("string", "compilation_cache", None,
-        "Folder where compiled programs are kept, so that later runs start faster."),
+        "=FOLDER, where compiled programs are kept, so that later runs start faster; "
+        "by default in the user's cache folder, unless JAX_COMPILATION_CACHE_DIR is "
+        "set."),
     _Flag("string", "coordinator_address", None,
         "host:port of the first of several processes."),
     _Flag("integer", "num_processes", None, "How many they are.", least=1),
@@ -332,7 +336,8 @@ def check_folders(values: Values, *names: str) -> None:
         return
     for name in names:
         path = getattr(values, name)
-        if path is not None:
+        is_switch = values[name].boolean and path in ("true", "false")
+        if path is not None and not is_switch:
             _check(f"--{name}={path}", pathlib.Path(path), None)
 
 

@@ -26,6 +26,7 @@ from jaxrob._command.network import (
     load_network,
     read_class_names,
 )
+from jaxrob._command.programs import keep_programs
 from jaxrob._dataset import check_labels_below
 from jaxrob._engine.step import UNALTERED
 from jaxrob.reporting import Plan, Requirement
@@ -193,10 +194,7 @@ def join_hosts(values: Values) -> None:
         )
         if jax.process_index():
             sys.stdout = io.StringIO()
-    if values.compilation_cache is not None:
-        jax.config.update("jax_compilation_cache_dir", values.compilation_cache)
-        # Hundreds of small programs, each of less than a second, take most of the time.
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    keep_programs(values.compilation_cache)
 
 
 def mesh_of_all() -> Mesh | None:

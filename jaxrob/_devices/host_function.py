@@ -111,11 +111,11 @@ class HostFunction:
     def _check(self, outputs: np.ndarray, number: int) -> None:
         fits = outputs.ndim == 2 and len(outputs) == number
         if not fits or self.num_classes not in (None, outputs.shape[1]):
+            is_hinted = outputs.ndim != 2 or outputs.shape[1] == 1
+            hint = f". {if_no_classes(outputs.shape)}" * is_hinted
             raise ValueError(
                 "the host function must return the shape "
-                f"({number}, {self.num_classes or 'K'}); got {outputs.shape}"
-                + f". {if_no_classes(outputs.shape)}"
-                * (outputs.ndim != 2 or outputs.shape[1] == 1)
+                f"({number}, {self.num_classes or 'K'}); got {outputs.shape}{hint}"
             )
         if not any(jnp.issubdtype(outputs.dtype, kind) for kind in _REAL):
             kind = outputs.dtype

@@ -14,7 +14,12 @@ from jaxrob._curve import AnyCurve, Curve, ReducedCurve, ScoreCurve
 from jaxrob._engine.blocks import Block
 from jaxrob._engine.journal import array_entry
 from jaxrob._engine.scores import Scored, ScoreRule
-from jaxrob._numbers import largest, log_normalised, mean_over_samples
+from jaxrob._numbers import (
+    first_largest,
+    largest,
+    log_normalised,
+    mean_over_samples,
+)
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._counts import Counts, count
 
@@ -77,7 +82,7 @@ def no_answers(shape: tuple[int, ...]) -> Answers[jax.Array]:
 def _largest(scores: jax.Array) -> jax.Array:
     """Returns the first class `[B]` of the largest score, from `[K, B]`."""
     valid = ~jnp.isnan(scores).any(axis=0)
-    first = jnp.argmax(scores == largest(scores, axis=0), axis=0)
+    first = first_largest(scores, axis=0)
     return jnp.where(valid, first, INVALID).astype(jnp.int32)
 
 

@@ -120,20 +120,8 @@ def evaluate(
         over another mesh or fail there (constraints along the images' axes).
       OSError: if the journal cannot be read or written.
     """
-    arguments = checked(
-        Arguments(
-            classifier,
-            dataset,
-            [alteration],
-            key,
-            mesh,
-            batch_size,
-            reduced,
-            journal,
-            progress,
-            score,
-        )
-    )
+    given = classifier, dataset, [alteration], key, mesh, batch_size
+    arguments = checked(Arguments(*given, reduced, journal, progress, score))
     levels = checked_array("levels", levels, "L").astype(np.float64)
     canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
     with own_errors(), prepare_run(arguments) as run:

@@ -215,6 +215,7 @@ def _check_boxes(
             known.append(np.asarray(_boxes(label))[:, :4])
     found = np.concatenate(known)
     wrong = ((found[:, :2] >= size[::-1]) | (found[:, 2:] <= 0)).any(axis=1)
+    wrong &= (found[:, 2:] > found[:, :2]).all(axis=1)  # Empty ones pad.
     wrong |= found[:, 2:].max(initial=0) <= _ONE_PIXEL < max(size)
     if wrong.any():
         raise ValueError(

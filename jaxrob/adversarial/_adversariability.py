@@ -25,7 +25,13 @@ from jaxrob._dataset import given_images, images_and_labels
 from jaxrob._devices.blocks import in_blocks, taken
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.execution import progress_bar
-from jaxrob._numbers import as_floats, warn_beyond_pixels
+from jaxrob._numbers import (
+    as_floats,
+    largest,
+    log_softmax,
+    log_sum_exp,
+    warn_beyond_pixels,
+)
 from jaxrob.adversarial._attack import (
     LEAD,
     UNTARGETED,
@@ -358,10 +364,10 @@ def _ascend(
     classifier, epsilon, step_size = shared
 
     def total_odds(points: jax.Array) -> tuple[jax.Array, jax.Array]:
-        scores = jax.nn.log_softmax(ranking_scores(classifier, points, keys))
+        scores = log_softmax(ranking_scores(classifier, points, keys), -1)
         # Log odds: the cross-entropy's direction, with digits where it is sure.
         right = jax.nn.one_hot(labels, scores.shape[-1], dtype=bool)
-        wrong = jax.nn.logsumexp(jnp.where(right, -jnp.inf, scores), axis=-1)
+        wrong = log_sum_exp(scores, but=right)
         return (wrong - jnp.where(right, scores, 0).sum(axis=-1)).sum(), scores
 
     gradient, scores = jax.grad(total_odds, has_aux=True)(state.points)
@@ -409,5 +415,5 @@ def _unit(gradient: jax.Array, norm: str) -> jax.Array:
     if norm == "linf":
         return jnp.sign(gradient)
     # By the largest first, because squares of small numbers underflow.
-    gradient = gradient / jnp.maximum(jnp.abs(gradient).max(), _TINY)
+    gradient = gradient / jnp.maximum(largest(jnp.abs(gradient).ravel()), _TINY)
     return gradient / jnp.maximum(jnp.linalg.norm(gradient), _TINY)

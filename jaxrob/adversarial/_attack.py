@@ -40,7 +40,7 @@ from jaxrob._engine.execution import check_split_network
 from jaxrob._engine.mistakes import check_unaltered
 from jaxrob._engine.preflight import preflight
 from jaxrob._keys import check_key, checked_key, classifier_keys
-from jaxrob._numbers import as_floats, mean_over_samples
+from jaxrob._numbers import as_floats, first_largest, largest, mean_over_samples
 
 _Flags = Annotated[np.ndarray, Array("N", "bool")]
 _Classes = Annotated[np.ndarray, Array("N", "int32", at_least=0)]
@@ -418,7 +418,7 @@ def _block_answers(
 ) -> tuple[Answers, jax.Array]:
     scores = ranking_scores(classifier, images, keys)
     is_label = jax.nn.one_hot(labels, scores.shape[-1], dtype=bool)
-    runner_up = jnp.where(is_label, -jnp.inf, scores).argmax(axis=-1)
+    runner_up = first_largest(scores, but=is_label)
     return answer(classifier, images, labels, keys), runner_up.astype(jnp.int32)
 
 
@@ -438,6 +438,5 @@ def ranking_scores(
 def lead(scores: jax.Array, classes: jax.Array) -> jax.Array:
     """By how much a class leads the best other, as a share of the scores' range."""
     chosen = jax.nn.one_hot(classes, scores.shape[-1], dtype=bool)
-    rival = jnp.where(chosen, -jnp.inf, scores).max(axis=-1)
-    own = jnp.where(chosen, scores, -jnp.inf).max(axis=-1)
-    return (own - rival) / (scores.max(axis=-1) - scores.min(axis=-1))
+    ahead = largest(scores, but=~chosen) - largest(scores, but=chosen)
+    return ahead / (largest(scores) - scores.min(axis=-1))

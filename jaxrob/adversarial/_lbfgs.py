@@ -21,6 +21,7 @@ from jaxrob._devices.blocks import filled, in_blocks, taken
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.mesh import fetch, platform, put, sharded
 from jaxrob._engine.execution import Bar, progress_bar
+from jaxrob._numbers import log_softmax
 from jaxrob.adversarial._attack import (
     LEAD,
     Attack,
@@ -469,8 +470,8 @@ def _aim(
 ) -> tuple[jax.Array, jax.Array]:
     """The loss of the target class `[B]`, and whether the target is reached `[B]`."""
     scores = ranking_scores(classifier, points, keys)
-    log_softmax = jax.nn.log_softmax(scores)
-    chosen = jnp.take_along_axis(log_softmax, targets[:, None], axis=-1)[:, 0]
+    found = log_softmax(scores, -1)
+    chosen = jnp.take_along_axis(found, targets[:, None], axis=-1)[:, 0]
     reached = lead(scores, targets) > LEAD
     if classifier.outputs != "scores":
         reached &= chosen >= jnp.log(target_confidence)

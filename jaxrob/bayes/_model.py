@@ -36,7 +36,7 @@ from jaxrob._devices.mesh import (
     replicated,
 )
 from jaxrob._identity.identity import HashablePartial, hashable_partial
-from jaxrob._numbers import as_floats
+from jaxrob._numbers import as_floats, log_softmax, log_sum_exp
 from jaxrob._stored_images import StoredImages
 
 HEADS = ("plain", "heteroscedastic")
@@ -81,11 +81,11 @@ def log_probabilities(outputs: jax.Array, noise: jax.Array | None) -> jax.Array:
     # averaged at each w, since noise of the data is not epistemic (Kendall and Gal
     # 2017, section 3.3).
     if noise is None:
-        return jax.nn.log_softmax(outputs)
+        return log_softmax(outputs, -1)
     # Images are the last axis: ten classes would not fill vector units.
     mean, scale = jnp.split(outputs.T, 2)
-    log_p = jax.nn.log_softmax(mean + jax.nn.softplus(scale) * noise, axis=1)
-    return jax.nn.logsumexp(log_p, axis=0).T - math.log(len(noise))
+    log_p = log_softmax(mean + jax.nn.softplus(scale) * noise, 1)
+    return log_sum_exp(log_p, axis=0).T - math.log(len(noise))
 
 
 def normals(bits: jax.Array, num_draws: int) -> jax.Array:

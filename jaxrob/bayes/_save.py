@@ -107,7 +107,12 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
             int(key.key) if isinstance(key.key, np.integer) else key.key for key in keys
         )
         name = "/".join(map(str, location))
-        if name in arrays or not all(map(_is_name, location)):
+        are_names = all(
+            isinstance(one, str | int) and not isinstance(one, bool) for one in location
+        )
+        # UTF-8 has no half of a surrogate pair.
+        is_held = name.replace("\0", "").encode(errors="ignore").decode() == name
+        if name in arrays or not (are_names and is_held):
             raise ValueError(
                 "value must have variables whose names are texts or integers, and "
                 f"differ when joined by '/'; got {name!r} {'again' * (name in arrays)}"
@@ -248,12 +253,6 @@ def _check_module(kind: str, tree: dict[str, Any], module: Any) -> None:
 def _flat(node: Any) -> dict[str, Any]:
     leaves = jax.tree_util.tree_leaves_with_path(node)
     return {"/".join(str(key.key) for key in keys): leaf for keys, leaf in leaves}
-
-
-def _is_name(key: Any) -> bool:
-    # UTF-8 has no half of a surrogate pair.
-    held = str(key).replace("\0", "").encode(errors="ignore").decode()
-    return isinstance(key, str | int) and not isinstance(key, bool) and held == str(key)
 
 
 def _is_empty(node: Any) -> bool:

@@ -76,17 +76,13 @@ def numbered(
             if names and numbers.min() == 1 and numbers.max() == len(names):
                 raise ValueError(f"{path}: its labels count from 1: subtract 1")
             return numbers.astype(np.int64), names
-    if (
-        names is None
-        and len(set(classes)) > 1
-        and all(map(_WRAPPED.fullmatch, classes))
-    ):
-        raise ValueError(
-            f"{places[0]}: {classes[0][:40]!r} is an integer in another form. Write it "
-            "plainly, or say which class is which: class_names="
-        )
     if names is None:
         names = tuple(sorted(set(classes)))
+        if len(names) > 1 and all(map(_WRAPPED.fullmatch, names)):
+            raise ValueError(
+                f"{places[0]}: {classes[0][:40]!r} is an integer in another form. "
+                "Write it plainly, or list the classes: class_names="
+            )
         check_looks(names, path)
     number = {name: label for label, name in enumerate(names)}
     missing = sorted(set(classes) - set(names))
@@ -125,10 +121,9 @@ def check_sorted(folders: Sequence[str], path: pathlib.Path) -> None:
     if numbers != sorted(numbers):
         by_number = [*numbers, *sorted(set(folders) - set(numbers))]
         raise ValueError(
-            f"{path}: its folders are numbers, whose order in the network's outputs "
-            "nobody can know. Say class_names=classifier.class_names, or that of "
-            f"torchvision's ImageFolder, class_names={sorted(folders)}, or that of "
-            f"the numbers, class_names={by_number}"
+            f"{path}: its folders are numbers, of unknown order. Say "
+            f"class_names=classifier.class_names, class_names={sorted(folders)} as "
+            f"torchvision's ImageFolder, or class_names={by_number}"
         )
 
 
@@ -138,7 +133,7 @@ def read_labels(
     """Reads the class of each image that a CSV file names, and where it says so."""
     if not path.exists():
         raise FileNotFoundError(f"{path}: expected a CSV file of labels there")
-    found: dict[_Parts, tuple[str, str]] = {}
+    labelled: dict[_Parts, tuple[str, str]] = {}
     header: list[str] = []
     try:
         text = _text(path)
@@ -151,7 +146,7 @@ def read_labels(
                 continue
             picture = row[0].strip().removeprefix("./")
             label = row[1].strip() if len(row) > 1 else ""
-            is_first = not found and not header
+            is_first = not labelled and not header
             is_data = picture.lower().endswith(SUFFIXES) or _NUMBER.fullmatch(label)
             if picture not in pictures and is_first and not is_data:
                 header = row
@@ -163,17 +158,17 @@ def read_labels(
                 raise ValueError(f"{place}: there is no picture {row[0]!r}")
             if not label:
                 raise ValueError(f"{place}: {row[0]!r} has no label")
-            if pictures[picture] in found:
+            if pictures[picture] in labelled:
                 raise ValueError(f"{place}: {row[0]!r} stands there twice")
-            if len(row) > 2 and not found:
+            if len(row) > 2 and not labelled:
                 taken = repr(header[1]) if len(header) > 1 else "the second"
                 warn(f"{path}: {taken} of its columns is taken for the label")
-            found[pictures[picture]] = label, place
+            labelled[pictures[picture]] = label, place
     except csv.Error as error:
         raise ValueError(f"{path}: not a CSV file: {error}") from error
-    if not found:
+    if not labelled:
         raise ValueError(f"{path}: it names no picture in its first column")
-    return found
+    return labelled
 
 
 def _read_names(path: pathlib.Path) -> Any:
@@ -181,16 +176,16 @@ def _read_names(path: pathlib.Path) -> Any:
     if path.suffix.lower() != ".json":
         return [line.strip() for line in text.splitlines() if line.strip()]
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not a JSON file: {error}") from error
-    if isinstance(found, list):
-        return found
-    indices: list[Any] = [*found.values()] if isinstance(found, dict) else [None]
+    if isinstance(parsed, list):
+        return parsed
+    indices: list[Any] = [*parsed.values()] if isinstance(parsed, dict) else [None]
     is_index = all(type(index) is int for index in indices)
     if not is_index or sorted(indices) != list(range(len(indices))):
         raise ValueError(f"{path}: expected a list of names, or their indices from 0")
-    return sorted(found, key=found.__getitem__)
+    return sorted(parsed, key=parsed.__getitem__)
 
 
 def _text(path: pathlib.Path) -> str:

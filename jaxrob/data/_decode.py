@@ -42,11 +42,9 @@ SUFFIXES = (
     *(".ppm", ".pgm", ".npy"),
     *(*_medical.DICOM_SUFFIXES, *_medical.NIFTI_SUFFIXES),
 )
-# Those of Pillow, which the contents decide.
 _FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP", "PPM")
 # Whose further pictures are frames of an animation.
 _ANIMATED = ("PNG", "WEBP")
-# Pillow's transpose that puts an image of each EXIF orientation upright.
 _UPRIGHT = {
     **{2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE"},
     **{6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"},
@@ -104,10 +102,10 @@ def _source(data: bytes, name: str, fit: Fit) -> Source | None:
     if data.startswith(MAGIC):
         return open_npy(data, fit.value_range)
     if is_tiff(data):
-        found = read_tiff(data)
-        if not is_for_pillow(found):
-            stored = found.orientation if fit.orientation == "exif" else 1
-            return open_tiff(found, data, stored, fit.value_range)
+        tiff = read_tiff(data)
+        if not is_for_pillow(tiff):
+            stored = tiff.orientation if fit.orientation == "exif" else 1
+            return open_tiff(tiff, data, stored, fit.value_range)
     elif has_16_bits(data):
         _verify(data)
         with _open(data, name) as image:
@@ -135,30 +133,31 @@ def _of_bytes(
                 stored, is_animated, image = _laid_back(image, data, fit)
             else:
                 stored = _orientation(image, data, fit)
-        width, height = _turned(image.size, stored)
-        _check_size((height, width), name, expected)
+        upright = _turned(image.size, stored)
+        _check_size(upright, name, expected)
         with readable(name):
-            wanted = _resized_size((width, height), fit)
-            shown = None
-            if fit.dct_scaling:
-                shown = _scale(image, _turned(wanted, stored))
+            target = _resized_size(upright, fit)
+            reduced, size_stored = None, _turned(target, stored)
+            if fit.dct_scaling and image.format == "JPEG":
+                size, drafted = image.size, image.draft(None, size_stored)
+                reduced = drafted[1] if drafted and image.size != size else None
             is_cmyk = image.mode == "CMYK"
             image = _to_rgb(pil, image, fit.background)
             method = getattr(pil.Resampling, fit.interpolation.upper())
-            if shown is not None:
-                image = image.resize(_turned(wanted, stored), method, box=shown)
+            if reduced is not None:
+                image = image.resize(size_stored, method, box=reduced)
             if stored in _UPRIGHT:
                 image = image.transpose(pil.Transpose[_UPRIGHT[stored]])
             if grey:
                 image = image.convert("L")
-            box = _kept(wanted, fit)
-            if wanted != image.size:
+            box = _kept(target, fit)
+            if target != image.size:
                 # Whole: Pillow rounds a part in another order, depending on its shape.
-                image = image.resize(wanted, method)
+                image = image.resize(target, method)
             if box != (0, 0, *image.size):
                 image = image.crop(box)
             array = np.array(image)
-    is_enlarged = wanted[0] > width or wanted[1] > height
+    is_enlarged = target[0] > upright[0] or target[1] > upright[1]
     odd = Oddities(stored, None, is_cmyk, is_animated, is_enlarged)
     return array[..., np.newaxis] if grey else array, odd
 
@@ -167,15 +166,15 @@ def _of_samples(
     source: Source, name: str, fit: Fit, grey: bool, expected: Expected | None
 ) -> tuple[np.ndarray, Oddities]:
     stored = source.orientation
-    width, height = _turned((source.width, source.height), stored)
-    _check_size((height, width), name, expected)
+    upright = _turned((source.width, source.height), stored)
+    _check_size(upright, name, expected)
     with _PIXEL_BUDGET.reserve(source.num_values), readable(name):
-        wanted = _resized_size((width, height), fit)
-        box = _kept(wanted, fit)
+        target = _resized_size(upright, fit)
+        box = _kept(target, fit)
         samples = source.samples()
         values = laid_on(samples, fit.background)
         values = in_channels(turned(values, stored), grey)
-        values = resized(values, wanted, fit.interpolation)
+        values = resized(values, target, fit.interpolation)
         values = values[box[1] : box[3], box[0] : box[2]]
         if values.shape[-1] == 1 and not grey:
             values = values.repeat(3, axis=-1)
@@ -183,15 +182,15 @@ def _of_samples(
         stored,
         samples.brightest,
         is_animated=source.is_first_of_many,
-        is_enlarged=wanted[0] > width or wanted[1] > height,
+        is_enlarged=target[0] > upright[0] or target[1] > upright[1],
         shown=samples.shown,
     )
     return np.ascontiguousarray(values), odd
 
 
 def _check_size(size: tuple[int, int], name: str, expected: Expected | None) -> None:
-    if expected and expected.size and expected.size != size:
-        texts = ["x".join(map(str, sides)) for sides in (size, expected.size)]
+    if expected and expected.size and expected.size != size[::-1]:
+        texts = ["x".join(map(str, sides)) for sides in (size[::-1], expected.size)]
         raise ValueError(
             f"{name}: {texts[0]} pixels, expected {texts[1]}{expected.why}"
         )
@@ -206,29 +205,28 @@ def _laid_back(image: Any, data: bytes, fit: Fit) -> tuple[int | None, bool, Any
     """Returns a TIFF's orientation, whether it has pages, and it as it is stored."""
     # Pillow puts TIFFs upright on its own, when it loads them.
     pil = required("PIL.Image", "reading images", "experiments")
-    found = read_tiff(data)
+    tiff = read_tiff(data)
     image.load()
-    if found.orientation in _UPRIGHT:
-        back = {6: 8, 8: 6}.get(found.orientation, found.orientation)
+    if tiff.orientation in _UPRIGHT:
+        back = {6: 8, 8: 6}.get(tiff.orientation, tiff.orientation)
         image = image.transpose(pil.Transpose[_UPRIGHT[back]])
-    stored = found.orientation if fit.orientation == "exif" else 1
-    return stored, found.is_first_of_many, image
+    stored = tiff.orientation if fit.orientation == "exif" else 1
+    return stored, tiff.is_first_of_many, image
 
 
 def _orientation(image: Any, data: bytes, fit: Fit) -> int | None:
     if fit.orientation == "stored" or (
         # Pillow would load it to read the chunks after the pixels.
-        image.format == "PNG" and not any(one in data for one in _PNG_NOTES)
+        image.format == "PNG" and not any(note in data for note in _PNG_NOTES)
     ):
         return 1
     try:
-        # Of EXIF, or else of XMP.
-        found = image.getexif().get(ORIENTATION, 1)
+        orientation = image.getexif().get(ORIENTATION, 1)
         if exif := image.info.get("exif", b"").removeprefix(_EXIF):
             directory(exif)
     except Exception:
         return None
-    return found if found in range(1, 9) else None
+    return orientation if orientation in range(1, 9) else None
 
 
 def _turned(size: tuple[int, int], stored: int | None) -> tuple[int, int]:
@@ -250,17 +248,6 @@ def _resized_size(size: tuple[int, int], fit: Fit) -> tuple[int, int]:
     if (width, height) != size and width * height > MAX_PIXELS:
         raise ValueError(f"resized, it would have {height}x{width} pixels")
     return width, height
-
-
-def _scale(
-    image: Any, wanted: tuple[int, int]
-) -> tuple[float, float, float, float] | None:
-    """Lets a JPEG be decoded at a reduced size, if that suffices for a wanted one."""
-    if image.format != "JPEG":
-        return None
-    size = image.size
-    found = image.draft(None, wanted)
-    return None if found is None or image.size == size else found[1]
 
 
 def _kept(size: tuple[int, int], fit: Fit) -> tuple[int, int, int, int]:

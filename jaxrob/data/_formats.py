@@ -20,7 +20,6 @@ from jaxrob.data._source import (
 )
 
 _MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-# Tags that are used, by their numbers in the file.
 _USED = (
     *(254, 256, 257, 258, 259, 262, 273, 274, 277, 278, 279, 281, 284, 317, 322, 323),
     *(324, 325, 338, 339, 340, 341, 32997, 32998),
@@ -57,11 +56,11 @@ def is_tiff(data: bytes) -> bool:
 def read_tiff(data: bytes) -> Tiff:
     pages, is_first_of_many, at = {}, False, None
     while at != 0 and not is_first_of_many:
-        found = directory(data, at)
-        if found.offset in pages:
+        page = directory(data, at)
+        if page.offset in pages:
             raise ValueError("its directories lead in a circle, or are truncated")
-        is_first_of_many = bool(pages) and not found.get(_SUBFILE, 0) & 1
-        pages[found.offset], at = found, found.next
+        is_first_of_many = bool(pages) and not page.get(_SUBFILE, 0) & 1
+        pages[page.offset], at = page, page.next
     tags = next(iter(pages.values()))
     height, width = _number(tags, _HEIGHT), _number(tags, _WIDTH)
     shape = height, width, _number(tags, _SAMPLES, 1)
@@ -86,30 +85,30 @@ def directory(data: bytes, at: int | None = None) -> Any:
     is_big, order = b"+" in data[:4], ">" if data[:1] == b"M" else "<"
     # Pillow knows BigTIFF by the third byte alone.
     head = b"II+\0" + data[4:16] if is_big else data[:8]
-    found: Any = plugin.ImageFileDirectory_v2(head, data[:2])
-    start: Any = found.next if at is None else at
+    tags: Any = plugin.ImageFileDirectory_v2(head, data[:2])
+    start: Any = tags.next if at is None else at
     stream = io.BytesIO(data)
     stream.seek(start)
-    found.load(stream)
+    tags.load(stream)
     size, wide = (20, 8) if is_big else (12, 2)
     number = np.ndarray(1, f"{order}u{wide}", data, start).item()
     stated = np.ndarray(number, f"{order}u2", data, start + wide, size).tolist()
     for tag in _USED:
-        if stated.count(tag) != (tag in found):
+        if stated.count(tag) != (tag in tags):
             raise ValueError(f"its tag {tag} is damaged, or comes twice")
-    return found
+    return tags
 
 
-def is_for_pillow(found: Tiff) -> bool:
-    bits = {*_numbers(found.tags, _BITS, (1,))}
-    if max(bits) > 8 or {*_numbers(found.tags, _FORMAT, (1,))} != {1}:
+def is_for_pillow(tiff: Tiff) -> bool:
+    bits = {*_numbers(tiff.tags, _BITS, (1,))}
+    if max(bits) > 8 or {*_numbers(tiff.tags, _FORMAT, (1,))} != {1}:
         return False
-    is_alpha = found.extra in ([_ASSOCIATED], [_UNASSOCIATED])
-    return not found.extra or (bits == {8} and is_alpha)
+    is_alpha = tiff.extra in ([_ASSOCIATED], [_UNASSOCIATED])
+    return not tiff.extra or (bits == {8} and is_alpha)
 
 
 def open_tiff(
-    found: Tiff,
+    tiff: Tiff,
     data: bytes,
     orientation: int | None,
     value_range: tuple[float, float] | None,
@@ -118,53 +117,53 @@ def open_tiff(
     tifffile = required("tifffile", purpose, "tiff")
     # Without it tifffile unpacks by functions that know no limit.
     required("imagecodecs", purpose, "tiff")
-    tags, (height, width, count) = found.tags, found.shape
+    tags, (height, width, count) = tiff.tags, tiff.shape
     page = tifffile.TiffFile(io.BytesIO(data)).pages.first
     dtype, bits = page.dtype, page.bitspersample
     compression = _number(tags, _COMPRESSION, 1)
     if (
-        found.photometric not in _DEEP
+        tiff.photometric not in _DEEP
         or dtype is None
         or dtype.kind not in "uif"
         or bits not in (8, 12, 16, 32, 64)
         or compression not in _LOSSLESS
         # Without compression readers differ in whether a predictor counts.
         or compression == 1 != _number(tags, _PREDICTOR, 1)
-        or math.prod(page.shaped) != math.prod(found.shape)
+        or math.prod(page.shaped) != math.prod(tiff.shape)
     ):
         raise ValueError(
             f"{count} samples of {bits} bits, format {page.sampleformat}, photometric "
-            f"interpretation {found.photometric}, compression {compression} are not "
+            f"interpretation {tiff.photometric}, compression {compression} are not "
             "read: store grey, RGB or channels without colours, integers or floating "
             "numbers, uncompressed or with LZW, Deflate, PackBits, LZMA or Zstandard"
         )
-    alphas = [one for one in found.extra if one in (_ASSOCIATED, _UNASSOCIATED)]
-    if alphas and len(found.extra) > 1:
+    alphas = [kind for kind in tiff.extra if kind in (_ASSOCIATED, _UNASSOCIATED)]
+    if alphas and len(tiff.extra) > 1:
         raise ValueError("it has alpha beside other extra samples: store one of them")
     most, least = _stated_range(tags, dtype, bits)
 
     def samples() -> Samples:
         planes = page.asarray(maxworkers=1).reshape(page.shaped)[:, 0]
-        stored = np.moveaxis(planes, 0, 2).reshape(found.shape)
+        stored = np.moveaxis(planes, 0, 2).reshape(tiff.shape)
         alpha = None
         if alphas:
             top = most or (1.0 if dtype.kind == "f" else np.iinfo(dtype).max)
             alpha = scaled(stored[..., -1:], 0, float(top))[..., 0]
             stored = stored[..., :-1]
         values, brightest = in_unit_range(stored, value_range, most, least)
-        if found.photometric == _WHITE_IS_0:
+        if tiff.photometric == _WHITE_IS_0:
             values = (255 if values.dtype == np.uint8 else 1) - values
         return Samples(values, alpha, alphas == [_ASSOCIATED], brightest)
 
     number = height * width * count
-    return Source(height, width, number, samples, orientation, found.is_first_of_many)
+    return Source(height, width, number, samples, orientation, tiff.is_first_of_many)
 
 
 def _check_segments(tags: Any, shape: tuple[int, int, int], data: bytes) -> None:
     """Rejects strips or tiles that are too large, or are not all in the file."""
     # A decoder makes room for whole tiles, and leaves what is missing black.
     height, width, count = shape
-    if any(_numbers(tags, one, (1,)) != [1] for one in _DEPTHS):
+    if any(_numbers(tags, tag, (1,)) != [1] for tag in _DEPTHS):
         raise ValueError("it is a volume, not a picture")
     segments = _STRIPS, _STRIP_BYTES
     tall, wide = min(_number(tags, _ROWS, height), height), width
@@ -174,7 +173,7 @@ def _check_segments(tags: Any, shape: tuple[int, int, int], data: bytes) -> None
     rows, columns = math.ceil(height / max(1, tall)), math.ceil(width / max(1, wide))
     pixel = count * math.ceil(max(8, *_numbers(tags, _BITS, (1,))) / 8)
     check_num_values(rows * tall * columns * wide * pixel, (*shape, tall, wide), data)
-    places, lengths = (_numbers(tags, one) for one in segments)
+    places, lengths = (_numbers(tags, tag) for tag in segments)
     planes = count if _number(tags, _PLANAR, 1) == 2 else 1
     if not len(places) == len(lengths) == planes * rows * columns:
         raise ValueError("its number of strips or tiles is not that of its size")
@@ -187,8 +186,8 @@ def _stated_range(tags: Any, dtype: np.dtype, bits: int) -> tuple[float | None, 
     # bits is taken for a limit: another one would make each picture equally bright.
 
     def only(tag: int) -> float | None:
-        found = {*_numbers(tags, tag, ())}
-        return finite_number(f"tag {tag}", *found) if len(found) == 1 else None
+        values = {*_numbers(tags, tag, ())}
+        return finite_number(f"tag {tag}", *values) if len(values) == 1 else None
 
     most, least = only(_MOST_OF_FORMAT), 0.0
     if dtype.kind == "f":
@@ -203,24 +202,22 @@ def _stated_range(tags: Any, dtype: np.dtype, bits: int) -> tuple[float | None, 
 
 
 def _number(tags: Any, tag: int, default: int | None = None) -> int:
-    found = _numbers(tags, tag, None if default is None else (default,))
-    if len({*found}) != 1 or not isinstance(found[0], int):
+    values = _numbers(tags, tag, None if default is None else (default,))
+    if len({*values}) != 1 or not isinstance(values[0], int):
         raise ValueError(f"its tag {tag} must be one integer")
-    return found[0]
+    return values[0]
 
 
 def _numbers(tags: Any, tag: int, default: tuple[int, ...] | None = None) -> list[Any]:
     """Returns a tag's values; Pillow gives one alone, or bytes, as such."""
-    found = tags.get(tag, default)
-    if found is None:
+    values = tags.get(tag, default)
+    if values is None:
         raise ValueError(f"it has no tag {tag}")
-    return [*found] if isinstance(found, tuple | bytes) else [found]
+    return [*values] if isinstance(values, tuple | bytes) else [values]
 
 
 _PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
-# The byte of a PNG that holds the bits per channel.
 _BIT_DEPTH_OFFSET = 24
-# By Pillow's raw mode.
 _CHANNELS = {"I;16B": 1, "LA;16B": 2, "RGB;16B": 3, "RGBA;16B": 4}
 
 
@@ -271,7 +268,7 @@ def _stored(image: Any, reopen: Callable[[], Any]) -> np.ndarray:
 
 
 def _as(image: Any, raw: str) -> Any:
-    image.tile = [one._replace(args=raw) for one in image.tile]
+    image.tile = [tile._replace(args=raw) for tile in image.tile]
     return image
 
 

@@ -24,13 +24,11 @@ from jaxrob.data._source import is_of_system, read_file
 from jaxrob.data._tar import Member, read_member, read_tar
 
 _Parts = tuple[str, ...]
-# The value of `labels` for class folders.
 FOLDERS = "folders"
 _ENDINGS = ", ".join(SUFFIXES)
 # Of such names files are opened to see if they are DICOM: "IM000001", "x.IMA".
 _OF_DICOM = re.compile(r"[^.]+|.+\.(\d+|ima|dicom|dic)", re.IGNORECASE)
 _WANTED = f"{_ENDINGS}; in a folder also DICOM files without an ending"
-# A file outside an archive.
 _ON_DISK = Member(0, 0)
 
 
@@ -63,15 +61,13 @@ def image_folder(
     Classes are numbered in the order of their sorted names; folders that are numbers in
     another order are an error. Images are ordered by class and file name. The class
     folders may lie inside enclosing folders, if these hold no other image. Files beside
-    the class folders are ignored; hidden and system files, such as Thumbs.db and
-    DICOMDIR, are skipped, and named in the provenance.
+    them are ignored; hidden and system files are skipped, and named in the provenance.
 
-    Images that take at most `max_bytes` together are decoded now. More are decoded when
-    they are needed, in every round of a search, on all cores, a little ahead of the
-    devices; `dataset.images` is then not an array, but `dataset[::100]` works without
-    reading, and `numpy.asarray(dataset.images[:9])` reads nine. Such data are
-    identified, in journals too, by the files' names and bytes, the preparation, and the
-    version of Pillow. A file that changes during a run is an error.
+    Images that take at most `max_bytes` together are decoded now. More are decoded in
+    every round of a search, on all cores, a little ahead of the devices;
+    `dataset.images` is then not an array, but `dataset[::100]` works without reading,
+    and `numpy.asarray(dataset.images[:9])` reads nine. Files are identified, in
+    journals too, by names and bytes; one that changes during a run is an error.
 
     The contents say which of PNG, JPEG, TIFF, WebP, BMP and PPM a file is; `.npy` ones
     hold an array `[H, W]` or `[H, W, C]`; `.dcm` and `.nii(.gz)` need the extra
@@ -115,13 +111,11 @@ def image_folder(
         originals, but of other pixels, as the provenance says.
       unreadable: "error" rejects a damaged image, or one smaller than the crop;
         "leave_out" leaves them out, with a warning, and counts and names them in the
-        provenance. To know them, all images are decoded once more, now. Other errors,
-        such as an image of another kind, stay errors.
+        provenance. To know them, all images are decoded once more, now.
       max_bytes: the largest size of all decoded images together at which they are kept
         in memory, by default 1 GiB; also of a tar.gz archive's images, undecoded.
       background: the colour on which transparent pictures are laid: a name or number
-        such as "white" or "#ff8800". Without it they are rejected, because their files
-        do not say what shows there.
+        such as "white" or "#ff8800". Without it they are rejected.
       value_range: the stored values that become 0 and 1, for pictures of more than 8
         bits: (0, 4095) for 12 bits in 16. By default what the file says: all its bits,
         or the tags of a TIFF; of floating numbers [0, 1], unless tags say otherwise. A
@@ -139,14 +133,14 @@ def image_folder(
 
     Raises:
       FileNotFoundError: if there is nothing at `path`.
-      ValueError: if there is no image; an image is damaged, claims more pixels than its
-        bytes can hold or than about 13,000 x 13,000 (those beyond `max_bytes` when they
-        are read), lies outside a class folder, differs in size or kind from the first,
-        is transparent without `background`, or has values outside their range, or no
-        valid window; a class folder holds no image, or files of other endings; a class
-        is not in `class_names`; a row of the file of labels names no image, or repeats
-        one; or the archive is damaged, holds links, or unpacks to more than
-        `max_bytes`, or 256 MiB and 100 times its size. The message names the file.
+      ValueError: if there is no image; an image is damaged (beyond `max_bytes` when it
+        is read), has more than about 13,000 x 13,000 pixels, lies outside a class
+        folder, differs in size or kind from the first, is transparent without
+        `background`, or has values outside their range, or no valid window; a class
+        folder holds no image, or files of other endings; a class is not in
+        `class_names`; a row of the file of labels names no image, or repeats one; or
+        the archive is damaged, holds links, or unpacks to more than `max_bytes`, or 256
+        MiB and 100 times its size. The message names the file.
       ImportError: if the package that reads a picture is missing.
     """
     prepared = checked_preparation(
@@ -292,7 +286,6 @@ def _class_names(
 
 
 def _walk(path: pathlib.Path) -> Iterator[tuple[_Parts, Member | None]]:
-    # Hidden and system folders are not entered.
     visited = set()
     for folder, folders, files in os.walk(path, onerror=_reraise, followlinks=True):
         target = os.path.realpath(folder)

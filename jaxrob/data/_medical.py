@@ -24,7 +24,6 @@ from jaxrob.data._source import (
 DICOM_SUFFIXES = (".dcm",)
 # What files begin with, after 128 bytes for other uses.
 _MAGIC = b"DICM"
-# The bytes that `is_dicom` looks at.
 HEAD_BYTES = 132
 _DEFLATED = b"1.2.840.10008.1.2.1.99"
 # Implicit and explicit little endian, explicit big endian.
@@ -54,38 +53,38 @@ def open_dicom(
     slice_at: tuple[int, int] | None,
     value_range: tuple[float, float] | None,
 ) -> Source:
-    found, (frames, height, width, count) = _read(data)
+    elements, (frames, height, width, count) = _read(data)
     index = _frame(frames, slice_at)
-    photometric = found.get("PhotometricInterpretation")
+    photometric = elements.get("PhotometricInterpretation")
     allowed = _MONOCHROME if count == 1 else _COLOURS
     if photometric not in allowed:
         raise ValueError(
             f"its PhotometricInterpretation is {photometric} with {count} samples a "
             f"pixel; allowed are {', '.join(allowed)}"
         )
-    rescale = _rescale(found) if count == 1 else ""
+    rescale = _rescale(elements) if count == 1 else ""
     text, low, high = "", -math.inf, math.inf
     if value_range is not None:
         text, (low, high) = range_text(*value_range), value_range
     elif count == 1:
-        text, low, high = _window(found)
+        text, low, high = _window(elements)
 
     def samples() -> Samples:
         pixels = required("pydicom.pixels", "reading DICOM files", "medical")
-        stored = _pixels(found, index, (height, width, count))
+        stored = _pixels(elements, index, (height, width, count))
         if count == 3:
-            black, white = value_range or (0, 2 ** _bits(found)[1] - 1)
+            black, white = value_range or (0, 2 ** _bits(elements)[1] - 1)
             return Samples(scaled(stored, black, white))
-        values = np.asarray(pixels.apply_modality_lut(stored, found), np.float64)
+        values = np.asarray(pixels.apply_modality_lut(stored, elements), np.float64)
         if not np.isfinite(values).all():
             raise ValueError("its rescaled values are not finite")
         if value_range is not None:
             unit = scaled(values, low, high)
-        elif found.get("VOILUTSequence"):
-            most = 2 ** int(found.VOILUTSequence[0].LUTDescriptor[2]) - 1
-            unit = scaled(pixels.apply_voi(values.astype(np.int64), found), 0, most)
+        elif elements.get("VOILUTSequence"):
+            most = 2 ** int(elements.VOILUTSequence[0].LUTDescriptor[2]) - 1
+            unit = scaled(pixels.apply_voi(values.astype(np.int64), elements), 0, most)
         else:
-            unit = pixels.apply_windowing(values, _in_unit(found)).astype(np.float32)
+            unit = pixels.apply_windowing(values, _in_unit(elements)).astype(np.float32)
         outside = float(np.mean((values < low) | (values > high)))
         least, largest = float(values.min()), float(values.max())
         shown = Shown(text, rescale, least, largest, outside, float(unit.mean()))
@@ -108,23 +107,23 @@ def _read(data: bytes) -> tuple[Any, tuple[int, int, int, int]]:
         )
     if not is_dicom(data):
         raise ValueError("it has no DICM at byte 128, as every DICOM file has")
-    found = pydicom.dcmread(io.BytesIO(data))
-    if "PixelData" not in found:
+    elements = pydicom.dcmread(io.BytesIO(data))
+    if "PixelData" not in elements:
         raise ValueError("it has no pixel data")
-    frames, count = found.get("NumberOfFrames"), found.get("SamplesPerPixel", 1)
+    frames, count = elements.get("NumberOfFrames"), elements.get("SamplesPerPixel", 1)
     frames = 1 if frames is None else int(frames)
-    shape = frames, int(found.Rows), int(found.Columns), int(count)
-    allocated, _ = _bits(found)
+    shape = frames, int(elements.Rows), int(elements.Columns), int(count)
+    allocated, _ = _bits(elements)
     check_num_values(math.prod(shape[1:]) * allocated // 8, shape[1:], data)
     if shape[3] not in (1, 3) or shape[0] < 1:
         raise ValueError(f"it has {shape[0]} frames of {shape[3]} samples a pixel")
-    syntax = found.file_meta.get("TransferSyntaxUID")
+    syntax = elements.file_meta.get("TransferSyntaxUID")
     if syntax not in (*_PLAIN, _RUN_LENGTHS, *_OF_PILLOW):
         name = getattr(syntax, "name", syntax)
         raise ValueError(
             f"its transfer syntax is {name}: decompress it, such as by gdcmconv --raw"
         )
-    return found, shape
+    return elements, shape
 
 
 def _frame(frames: int, slice_at: tuple[int, int] | None) -> int:
@@ -137,36 +136,36 @@ def _frame(frames: int, slice_at: tuple[int, int] | None) -> int:
     return at
 
 
-def _pixels(found: Any, index: int, shape: tuple[int, int, int]) -> np.ndarray:
+def _pixels(elements: Any, index: int, shape: tuple[int, int, int]) -> np.ndarray:
     """Returns a frame's stored values, without the bits that are not used."""
     pydicom = required("pydicom.pixels", "reading DICOM files", "medical")
-    syntax = found.file_meta.TransferSyntaxUID
+    syntax = elements.file_meta.TransferSyntaxUID
     plugin = ""
     if syntax not in _PLAIN:
         plugin = "pydicom" if syntax == _RUN_LENGTHS else "pillow"
-        _check_frame(found, index, shape)
-    array = pydicom.pixel_array(found, index=index, decoding_plugin=plugin)
+        _check_frame(elements, index, shape)
+    array = pydicom.pixel_array(elements, index=index, decoding_plugin=plugin)
     if array.size != math.prod(shape):
         raise ValueError(f"its pixels have the shape {array.shape}, not {shape}")
     if shape[-1] == 1:
-        unused = 8 * array.dtype.itemsize - _bits(found)[1]
+        unused = 8 * array.dtype.itemsize - _bits(elements)[1]
         array = (array << unused) >> unused
     return array.reshape(shape)
 
 
-def _check_frame(found: Any, index: int, shape: tuple[int, int, int]) -> None:
+def _check_frame(elements: Any, index: int, shape: tuple[int, int, int]) -> None:
     """Rejects a compressed frame that would unpack to more than is read."""
     encaps = required("pydicom.encaps", "reading DICOM files", "medical")
     offsets = None
-    if "ExtendedOffsetTable" in found:
-        offsets = found.ExtendedOffsetTable, found.ExtendedOffsetTableLengths
+    if "ExtendedOffsetTable" in elements:
+        offsets = elements.ExtendedOffsetTable, elements.ExtendedOffsetTableLengths
     frame = encaps.get_frame(
-        found.PixelData,
+        elements.PixelData,
         index,
         extended_offsets=offsets,
-        number_of_frames=int(found.get("NumberOfFrames") or 1),
+        number_of_frames=int(elements.get("NumberOfFrames") or 1),
     )
-    if found.file_meta.TransferSyntaxUID == _RUN_LENGTHS:
+    if elements.file_meta.TransferSyntaxUID == _RUN_LENGTHS:
         if len(frame) * _MOST_PER_BYTE > MAX_FILE_BYTES:
             raise ValueError(
                 f"its frame may unpack to more than {MAX_FILE_BYTES} bytes: see dcmdrle"
@@ -175,45 +174,45 @@ def _check_frame(found: Any, index: int, shape: tuple[int, int, int]) -> None:
     pil = required("PIL.Image", "reading images", "experiments")
     with pil.open(io.BytesIO(frame), formats=("JPEG", "JPEG2000")) as image:
         if image.size != shape[1::-1]:
-            found = "x".join(map(str, image.size[::-1]))
-            raise ValueError(f"its frame has {found} pixels, not {shape[:2]}")
+            sides = "x".join(map(str, image.size[::-1]))
+            raise ValueError(f"its frame has {sides} pixels, not {shape[:2]}")
 
 
-def _rescale(found: Any) -> str:
-    if found.get("ModalityLUTSequence"):
-        return _table(found, "ModalityLUTSequence")
+def _rescale(elements: Any) -> str:
+    if elements.get("ModalityLUTSequence"):
+        return _table(elements, "ModalityLUTSequence")
     for name in _GROUPS:
-        if any(_RESCALING in one for one in found.get(name, ())):
+        if any(_RESCALING in group for group in elements.get(name, ())):
             raise ValueError(
                 f"its {name} rescales frames: store them singly, as by dcm4che's emf2sf"
             )
-    names = [name for name in ("RescaleSlope", "RescaleIntercept") if name in found]
+    names = [name for name in ("RescaleSlope", "RescaleIntercept") if name in elements]
     if not names:
         return ""
     if len(names) == 1:
         raise ValueError("it has RescaleSlope or RescaleIntercept alone")
-    slope, intercept = (finite_number(name, found.get(name)) for name in names)
+    slope, intercept = (finite_number(name, elements.get(name)) for name in names)
     if slope == 0:
         raise ValueError("its RescaleSlope is 0")
     return f"RescaleSlope {slope:.10g}, RescaleIntercept {intercept:.10g}"
 
 
-def _window(found: Any) -> tuple[str, float, float]:
+def _window(elements: Any) -> tuple[str, float, float]:
     """Says what shows the values, its table or first window, and the ends of it."""
-    if found.get("VOILUTSequence"):
-        return _table(found, "VOILUTSequence"), -math.inf, math.inf
+    if elements.get("VOILUTSequence"):
+        return _table(elements, "VOILUTSequence"), -math.inf, math.inf
     names = "WindowCenter", "WindowWidth"
-    listed = [np.ravel(found.get(name)).tolist() or [None] for name in names]
+    listed = [np.ravel(elements.get(name)).tolist() or [None] for name in names]
     try:
         center, width = (
-            finite_number(name, one[0]) for name, one in zip(names, listed)
+            finite_number(name, values[0]) for name, values in zip(names, listed)
         )
         if len(listed[0]) != len(listed[1]):
             raise ValueError("it has other numbers of WindowCenter and WindowWidth")
     except ValueError as error:
         raise ValueError(f"{error}: {_FIX}") from error
     text = f"WindowCenter {center:.10g}, WindowWidth {width:.10g}"
-    function = found.get("VOILUTFunction") or "LINEAR"
+    function = elements.get("VOILUTFunction") or "LINEAR"
     if function == "SIGMOID":
         return f"{text} (SIGMOID)", -math.inf, math.inf
     if function == "LINEAR":
@@ -223,26 +222,26 @@ def _window(found: Any) -> tuple[str, float, float]:
     return text, center - width / 2, center + width / 2
 
 
-def _in_unit(found: Any) -> Any:
+def _in_unit(elements: Any) -> Any:
     """Returns the windows of a file whose values have one bit: pydicom ends at 1."""
     view = required("pydicom", "reading DICOM files", "medical").Dataset()
     view.PhotometricInterpretation, view.PixelRepresentation = "MONOCHROME2", 0
     view.BitsStored = 1
     for name in ("WindowCenter", "WindowWidth", "VOILUTFunction"):
-        if found.get(name) not in (None, ""):
-            view[name] = found[name]
+        if elements.get(name) not in (None, ""):
+            view[name] = elements[name]
     return view
 
 
-def _table(found: Any, name: str) -> str:
-    data = found[name].value[0].get("LUTData")
+def _table(elements: Any, name: str) -> str:
+    data = elements[name].value[0].get("LUTData")
     data = data if isinstance(data, bytes) else str(data).encode()
     return f"{name} (CRC-32 {zlib.crc32(data):08x})"
 
 
-def _bits(found: Any) -> tuple[int, int]:
-    allocated, stored = int(found.BitsAllocated), int(found.BitsStored)
-    high = int(found.get("HighBit", stored - 1))
+def _bits(elements: Any) -> tuple[int, int]:
+    allocated, stored = int(elements.BitsAllocated), int(elements.BitsStored)
+    high = int(elements.get("HighBit", stored - 1))
     if allocated not in (8, 16, 32) or not 1 <= stored <= allocated:
         raise ValueError(f"its values use {stored} of {allocated} bits")
     if high != stored - 1:
@@ -265,11 +264,11 @@ def unpacked(data: bytes) -> bytes:
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
         head = stream.read(_HEADER_BYTES)
         needed = _check_size(*_header(head), most_unpacked(len(data)))
-        found = head + stream.read(max(0, needed - len(head)))
+        contents = head + stream.read(max(0, needed - len(head)))
         # gzip verifies the checksum at the end.
-        if len(found) != needed or stream.read(1):
+        if len(contents) != needed or stream.read(1):
             raise ValueError(f"its header says {needed} bytes; other are there")
-    return found
+    return contents
 
 
 def num_slices(data: bytes, axis: int) -> int:
@@ -307,10 +306,10 @@ def open_nifti(
         if not np.isfinite(plane).all():
             raise ValueError("it holds NaN or infinity")
         outside = float(np.mean((plane < low) | (plane > high)))
-        found = scaled(plane[..., np.newaxis], low, high)
+        unit = scaled(plane[..., np.newaxis], low, high)
         least, most = float(plane.min()), float(plane.max())
-        shown = Shown(window, rescale, least, most, outside, float(found.mean()))
-        return Samples(found, shown=shown)
+        shown = Shown(window, rescale, least, most, outside, float(unit.mean()))
+        return Samples(unit, shown=shown)
 
     return Source(height, width, height * width, samples)
 
@@ -327,7 +326,7 @@ def _check_size(header: Any, shape: tuple[int, ...], most: int) -> int:
 def _header(data: bytes) -> tuple[Any, tuple[int, ...]]:
     nibabel = required("nibabel", "reading NIfTI files", "medical")
     kinds = nibabel.Nifti1Header, nibabel.Nifti2Header
-    kind = next((one for one in kinds if one.may_contain_header(data)), None)
+    kind = next((form for form in kinds if form.may_contain_header(data)), None)
     if kind is None or len(data) < kind.sizeof_hdr:
         raise ValueError("it does not begin with the header of a NIfTI file")
     header = kind(data[: kind.sizeof_hdr], check=False)
@@ -358,4 +357,4 @@ def _index(shape: tuple[int, ...], slice_at: tuple[int, int] | None) -> Any:
     axis, at = slice_at
     if at >= shape[axis]:
         raise ValueError(f"slice_at={slice_at}: axis {axis} has {shape[axis]} slices")
-    return tuple(at if one == axis else slice(None) for one in range(3))
+    return tuple(at if other == axis else slice(None) for other in range(3))

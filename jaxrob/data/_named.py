@@ -28,8 +28,8 @@ _TEST_IMAGES = 500
 def digits(split: str = "test", size: int = 28) -> Dataset:
     """Loads the 1,797 handwritten digits that come with scikit-learn.
 
-    The originals have 8x8 pixels and 17 grey values; they are enlarged (bicubic) to fit
-    networks for MNIST. The split is stratified by class, and always the same.
+    The originals, 8x8 pixels of 17 grey values, are enlarged (bicubic). The split is
+    stratified by class, and always the same.
 
     Args:
       split: "test" (500 images) or "train" (1,297).
@@ -255,8 +255,7 @@ def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
 
     Returns:
       uint8 images `[N, 32, 32, 3]`, RGB, and labels 0-9 in the official numbering,
-      which is alphabetic. Batches keep the official order; image folders are ordered by
-      class.
+      which is alphabetic. Image folders are ordered by class.
 
     Raises:
       FileNotFoundError: if there are no such files.
@@ -269,14 +268,14 @@ def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
     root = checked_path("directory", directory)
     names = _BATCHES[split]
     for place in (root, root / _FOLDER, root / _ARCHIVE):
-        found = _contents(place, names)
-        missing = [name for name in names if name not in found]
+        batches = _contents(place, names)
+        missing = [name for name in names if name not in batches]
         if place.is_file() and missing:
             raise ValueError(f"{place}: expected {' '.join(missing)} in it")
-        if found and missing:
+        if batches and missing:
             raise FileNotFoundError(f"{place}: expected {' '.join(missing)} there too")
-        if found:
-            parsed = [_parse(found[name], f"{place}/{name}") for name in names]
+        if batches:
+            parsed = [_parse(batches[name], f"{place}/{name}") for name in names]
             images, labels = (np.concatenate(parts) for parts in zip(*parsed))
             name = f"cifar10/{split}"
             return Dataset(images, labels, class_names=_CLASS_NAMES, name=name)
@@ -318,15 +317,15 @@ def _parse(data: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _from_images(path: pathlib.Path, split: str) -> Dataset:
-    found = image_folder(path)
-    if found.class_names != _CLASS_NAMES:
+    loaded = image_folder(path)
+    if loaded.class_names != _CLASS_NAMES:
         raise ValueError(
-            f"{path}: class folders {found.class_names}, expected {_CLASS_NAMES}"
+            f"{path}: class folders {loaded.class_names}, expected {_CLASS_NAMES}"
         )
-    if found.images.shape[1:] != (32, 32, 3):
-        raise ValueError(f"{path}: {found.images.shape[1:]}, expected (32, 32, 3)")
+    if loaded.images.shape[1:] != (32, 32, 3):
+        raise ValueError(f"{path}: {loaded.images.shape[1:]}, expected (32, 32, 3)")
     return Dataset(
-        found.images, found.labels, class_names=_CLASS_NAMES, name=f"cifar10/{split}"
+        loaded.images, loaded.labels, class_names=_CLASS_NAMES, name=f"cifar10/{split}"
     )
 
 
@@ -388,6 +387,6 @@ def load(
         return (mnist if name == "mnist" else cifar10)(folder, split)
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"{error} (data_dir or {_VARIABLE} is {os.fspath(root)!r}); the data set "
-            "'digits' needs nothing"
+            f"{error} (data_dir or {_VARIABLE} is {os.fspath(root)!r}); 'digits' needs "
+            "nothing"
         ) from error

@@ -146,9 +146,9 @@ def npz(
         size or lacks an array, or as `Dataset`.
     """
     path = checked_path("path", path)
-    wanted = [checked_text("images", images)]
+    needed = [checked_text("images", images)]
     if labels is not None:
-        wanted.append(checked_text("labels", labels))
+        needed.append(checked_text("labels", labels))
     names = checked_class_names(class_names)
     try:
         arrays = read_npz(path, may_be_compressed=True)
@@ -156,7 +156,7 @@ def npz(
         raise
     except DAMAGE as error:
         raise ValueError(f"{path}: not a readable npz file: {error}") from error
-    for name in wanted:
+    for name in needed:
         if name not in arrays:
             raise ValueError(
                 f"{path}: it has no array {name!r}; it has {', '.join(sorted(arrays))}"
@@ -194,15 +194,15 @@ def as_dataset(
     left_out: list[Failed] = []
     if preparation.leaves_out:
         in_memory, left_out = stored.readable()
-        kept = np.ones(len(stored), bool)
-        kept[[one.place for one in left_out]] = False
-        stored[kept].warn_of_odd()
+        is_kept = np.ones(len(stored), bool)
+        is_kept[[failed.place for failed in left_out]] = False
+        stored[is_kept].warn_of_odd()
         images = stored if in_memory is None else in_memory
         if left_out:
-            images, file_names, lost = images[kept], file_names[kept], set()
+            images, file_names, lost = images[is_kept], file_names[is_kept], set()
             if labels is not None:
-                lost = {*labels.tolist()} - {*labels[kept].tolist()}
-                labels = labels[kept]
+                lost = {*labels.tolist()} - {*labels[is_kept].tolist()}
+                labels = labels[is_kept]
             _warn_of_left_out(pictures, left_out, sorted(lost), class_names)
     elif stored.nbytes <= preparation.max_bytes:
         images = np.asarray(stored)
@@ -236,7 +236,7 @@ def _store(
         return image, None if odd == Oddities() else odd
 
     def warn_of_odd(odd: dict[int, Oddities], number: int) -> None:
-        named = {pictures.names[index]: one for index, one in odd.items()}
+        named = {pictures.names[index]: oddities for index, oddities in odd.items()}
         warn_of(pictures.path, named, number)
 
     parts = ("pil", "libjpeg_turbo", "jpg")
@@ -299,13 +299,13 @@ def _warn_of_left_out(
 def _reading(
     pictures: Pictures, preparation: Preparation, left_out: Sequence[Failed]
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {"skipped_files": len(pictures.skipped)}
+    notes: dict[str, Any] = {"skipped_files": len(pictures.skipped)}
     if pictures.skipped:
-        found["skipped_names"] = list(pictures.skipped[:_MOST_NAMED])
+        notes["skipped_names"] = list(pictures.skipped[:_MOST_NAMED])
     if preparation.fit.dct_scaling:
-        found["decoding"] = "JPEG at 1/2, 1/4 or 1/8 where that suffices (DCT scaling)"
+        notes["decoding"] = "JPEG at 1/2, 1/4 or 1/8 where that suffices (DCT scaling)"
     if preparation.leaves_out:
         names = [pictures.names[failed.place] for failed in left_out[:_MOST_NAMED]]
         counts = {"number": len(left_out), "of": len(pictures.names)}
-        found["left_out"] = counts | {"names": names}
-    return found
+        notes["left_out"] = counts | {"names": names}
+    return notes

@@ -105,16 +105,16 @@ def _checked_colour(background: Any) -> tuple[int, int, int] | None:
     if not isinstance(background, str):
         raise wrong_type("background", 'a colour such as "white" or None', background)
     try:
-        found = required("PIL.ImageColor", "a background", "experiments").getrgb(
+        colour = required("PIL.ImageColor", "a background", "experiments").getrgb(
             background
         )
     except ValueError:
-        found = ()
-    if len(found) != 3:
+        colour = ()
+    if len(colour) != 3:
         raise ValueError(
             f'background must be an opaque colour such as "#ff8800"; got {background!r}'
         )
-    return found
+    return colour
 
 
 _DIFFER = "not the same in all files"
@@ -144,10 +144,10 @@ def as_read(
         if value is not None
     }
     reading: dict[str, Any] = {"preparation": changing} if changing else {}
-    shown = [one.shown for one in odd if one.shown is not None]
-    said = {"rescale": {one.rescale or "none" for one in shown}}
+    shown = [image.shown for image in odd if image.shown is not None]
+    said = {"rescale": {view.rescale or "none" for view in shown}}
     if fit.value_range is None:
-        said["window"] = {one.window for one in shown}
+        said["window"] = {view.window for view in shown}
     for name, texts in said.items():
         if texts:
             is_one = len(texts) == 1
@@ -155,7 +155,6 @@ def as_read(
     return reading
 
 
-# The largest 12-bit and 14-bit values.
 _MAX_12_BITS = 2**12 - 1
 _MAX_14_BITS = 2**14 - 1
 _NUM_NAMED = 3
@@ -174,32 +173,32 @@ def warn_of(
 ) -> None:
     """Warns of images that a network's own loader may have read differently."""
     # Images of 14 bits, as a night scene may be, are too dark only if none uses more.
-    brightest = max((one.brightest or 0 for one in odd.values()), default=0)
+    brightest = max((image.brightest or 0 for image in odd.values()), default=0)
     most = _MAX_12_BITS if brightest > _MAX_14_BITS else _MAX_14_BITS
     table: Sequence[tuple[Callable[[Oddities], bool], str]] = (
         (
-            lambda one: one.orientation not in (1, None),
+            lambda image: image.orientation not in (1, None),
             "are stored turned or mirrored, as their EXIF says (an orientation other "
             "than 1), and were put upright. A network whose loader ignored EXIF, as "
             'torchvision\'s does, learnt them as stored: orientation="stored".',
         ),
         (
-            lambda one: one.orientation is None,
+            lambda image: image.orientation is None,
             "have a damaged orientation in their EXIF, and were taken as stored. Mend "
             'it if they are not upright; orientation="stored" does not look at it.',
         ),
         (
-            lambda one: 0 < (one.brightest or 0) <= most,
+            lambda image: 0 < (image.brightest or 0) <= most,
             "have 16 bits a channel, of which they use 14 at most: nearly black. Pass "
             "value_range=(0, 4095) for 12 bits, (0, 16383) for 14.",
         ),
         (
-            lambda one: one.is_cmyk,
+            lambda image: image.is_cmyk,
             "are CMYK, and were converted to RGB without their colour profile. Store "
             "them as RGB if the network learnt others.",
         ),
         (
-            lambda one: one.is_animated,
+            lambda image: image.is_animated,
             "are animations or have several pages, of which only the first was read.",
         ),
         (
@@ -210,10 +209,10 @@ def warn_of(
         ),
     )
     for is_odd, what in table:
-        if names := [name for name, one in odd.items() if is_odd(one)]:
+        if names := [name for name, image in odd.items() if is_odd(image)]:
             which = f"{what} Their names: {first_names(names)}."
             warn(f"{os.fspath(path)}: {len(names)} of {number} pictures {which}")
-    shown = {name: one.shown for name, one in odd.items() if one.shown is not None}
+    shown = {name: image.shown for name, image in odd.items() if image.shown}
     if shown:
         _warn_of_windows(path, shown, number)
         _warn_of_rescaling(path, shown, number)
@@ -237,9 +236,9 @@ def _warn_of_windows(
 def _warn_of_rescaling(
     path: str | os.PathLike[str], shown: Mapping[str, Shown], number: int
 ) -> None:
-    without = [name for name, one in shown.items() if not one.rescale]
+    without = [name for name, view in shown.items() if not view.rescale]
     if 0 < len(without) < len(shown):
-        first = next(name for name, one in shown.items() if one.rescale)
+        first = next(name for name, view in shown.items() if view.rescale)
         warn(
             f"{os.fspath(path)}: {len(without)} of {number} pictures have no "
             f"RescaleSlope, such as {without[0]}, and others have one, such as {first} "
@@ -249,13 +248,13 @@ def _warn_of_rescaling(
 
 def _warn_of_values(path: str | os.PathLike[str], shown: Sequence[Shown]) -> None:
     """Warns of pictures in which the window or range leaves nearly nothing to see."""
-    outside = sum(one.outside for one in shown) / len(shown)
-    mean = sum(one.mean for one in shown) / len(shown)
+    outside = sum(view.outside for view in shown) / len(shown)
+    mean = sum(view.mean for view in shown) / len(shown)
     is_grey = _NEARLY_ALIKE < mean < 1 - _NEARLY_ALIKE
     if is_grey and outside <= _MOST_OUTSIDE:
         return
     look = "black and white alone" if is_grey else "black" if mean < 0.5 else "white"
-    least, most = min(one.least for one in shown), max(one.most for one in shown)
+    least, most = min(view.least for view in shown), max(view.most for view in shown)
     warn(
         f"{os.fspath(path)}: the pictures are nearly {look}, by {shown[0].window}: "
         f"{100 * outside:.0f} % of their values, {least:g} to {most:g} after any "

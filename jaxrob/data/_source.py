@@ -67,7 +67,6 @@ def in_unit_range(
     most: float | None = None,
     least: float = 0.0,
 ) -> tuple[np.ndarray, int | None]:
-    # uint8 without a range stays as it is.
     kind, is_deep = values.dtype.kind, False
     if value_range is not None:
         if values.dtype == np.uint8:
@@ -122,12 +121,12 @@ def range_text(low: float, high: float) -> str:
 
 def finite_number(name: str, value: Any) -> float:
     try:
-        found = float(value)
+        number = float(value)
     except (TypeError, ValueError):
-        found = np.nan
-    if not np.isfinite(found):
+        number = np.nan
+    if not np.isfinite(number):
         raise ValueError(f"its {name} is {value!r}, no finite number")
-    return found
+    return number
 
 
 # Luma of ITU-R 601-2, as by Pillow.
@@ -155,9 +154,9 @@ def laid_on(samples: Samples, background: tuple[int, int, int] | None) -> np.nda
         values = values.repeat(3, axis=-1)
     alpha = alpha[..., np.newaxis]
     below = np.array(background, np.float32) / 255
-    found = (values if samples.is_multiplied else values * alpha) + below * (1 - alpha)
-    found = np.clip(found, 0, 1)
-    return np.round(255 * found).astype(np.uint8) if is_bytes else found
+    laid = (values if samples.is_multiplied else values * alpha) + below * (1 - alpha)
+    laid = np.clip(laid, 0, 1)
+    return np.round(255 * laid).astype(np.uint8) if is_bytes else laid
 
 
 def in_channels(values: np.ndarray, grey: bool) -> np.ndarray:
@@ -192,9 +191,9 @@ def resized(
     method = getattr(pil.Resampling, interpolation.upper())
     planes = map(np.ascontiguousarray, np.moveaxis(values, -1, 0))
     resized = [pil.fromarray(plane).resize(size, method) for plane in planes]
-    found = np.stack(list(map(np.asarray, resized)), axis=-1)
+    stacked = np.stack(list(map(np.asarray, resized)), axis=-1)
     # A bicubic filter overshoots at edges.
-    return found if found.dtype == np.uint8 else found.clip(0, 1)
+    return stacked if stacked.dtype == np.uint8 else stacked.clip(0, 1)
 
 
 # Far above any image or batch; a larger claim is a bomb or a mistake.
@@ -221,9 +220,9 @@ def read_file(path: pathlib.Path) -> bytes:
 
 def is_gzip(file: BufferedIOBase) -> bool:
     """Returns whether a file begins like a gzip stream, and rewinds it."""
-    found = file.read(2) == b"\x1f\x8b"
+    is_packed = file.read(2) == b"\x1f\x8b"
     file.seek(0)
-    return found
+    return is_packed
 
 
 _FILES = ("thumbs.db", "ehthumbs.db", "desktop.ini", "dicomdir")

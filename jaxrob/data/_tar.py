@@ -108,8 +108,8 @@ def tar_shards(
     samples: list[_Sample] = []
     skipped: list[str] = []
     for path in paths:
-        found, passed_over = _samples(path, extension, read_label)
-        samples += found
+        in_shard, passed_over = _samples(path, extension, read_label)
+        samples += in_shard
         skipped += passed_over
     if not samples:
         raise ValueError(f"{paths[0]}: no sample in it and the other shards")
@@ -197,29 +197,29 @@ def _checked_labels(labels: Any) -> tuple[str | None, Callable[[bytes], str]]:
     """Returns the ending of files of labels, and a function that reads a label."""
     if labels is None:
         return None, bytes.decode
-    wanted = '"cls", "json", "json:FIELD" or None'
+    allowed = '"cls", "json", "json:FIELD" or None'
     if not isinstance(labels, str):
-        raise wrong_type("labels", wanted, labels)
+        raise wrong_type("labels", allowed, labels)
     kind, _, field = labels.partition(":")
     if labels == "cls":
         return "cls", _class_in_text
     if kind == "json" and (field or labels == "json"):
         return "json", lambda data: _class_in_json(data, field or _FIELD)
-    raise ValueError(f"labels must be {wanted}; got {labels!r}")
+    raise ValueError(f"labels must be {allowed}; got {labels!r}")
 
 
 def _class_in_text(data: bytes) -> str:
-    found = data.decode("utf-8-sig").strip()
-    if not found or "\n" in found:
-        raise ValueError(f"expected a class on one line; got {named(found[:40])}")
-    return found
+    text = data.decode("utf-8-sig").strip()
+    if not text or "\n" in text:
+        raise ValueError(f"expected a class on one line; got {named(text[:40])}")
+    return text
 
 
 def _class_in_json(data: bytes, field: str) -> str:
-    found = json.loads(data)
-    if not isinstance(found, dict) or field not in found:
+    fields = json.loads(data)
+    if not isinstance(fields, dict) or field not in fields:
         raise ValueError(f"expected an object with the field {field!r}")
-    label = found[field]
+    label = fields[field]
     is_index = type(label) is int and label >= 0
     if not is_index and not (isinstance(label, str) and label):
         raise ValueError(f"{field!r} must be an index or a name; got {named(label)}")
@@ -234,7 +234,7 @@ def _paths(shards: Any) -> list[pathlib.Path]:
         else:
             paths = [path] if path.exists() else _expanded(os.fspath(path))
     elif isinstance(shards, Sequence) and not isinstance(shards, bytes):
-        paths = [checked_path(f"shards[{at}]", one) for at, one in enumerate(shards)]
+        paths = [checked_path(f"shards[{at}]", item) for at, item in enumerate(shards)]
     else:
         raise wrong_type("shards", "a path or a sequence of paths", shards)
     if not paths:
@@ -261,22 +261,22 @@ def _in_folder(path: pathlib.Path) -> list[pathlib.Path]:
 
 def _expanded(pattern: str) -> list[pathlib.Path]:
     """Expands ranges such as {000..012}, the first one slowest."""
-    found = [pattern]
-    while match := _RANGE.search(found[0]):
+    paths = [pattern]
+    while match := _RANGE.search(paths[0]):
         first, last = match.groups()
         number = int(last) - int(first) + 1
-        if number < 1 or number * len(found) > _MOST_SHARDS:
+        if number < 1 or number * len(paths) > _MOST_SHARDS:
             raise ValueError(
                 f"shards must ascend in {match[0]}, to at most {_MOST_SHARDS} paths; "
                 f"got {pattern!r}"
             )
         # The same place in all of them may hold another number, of the same width.
-        found = [
-            _RANGE.sub(f"{at:0{len(first)}}", one, count=1)
-            for one in found
+        paths = [
+            _RANGE.sub(f"{at:0{len(first)}}", path, count=1)
+            for path in paths
             for at in range(int(first), int(last) + 1)
         ]
-    return [pathlib.Path(one) for one in found]
+    return [pathlib.Path(path) for path in paths]
 
 
 # ImageNet has 1.4 million. A small archive can hold huge numbers of empty members.
@@ -287,7 +287,6 @@ _MOST_AT_ONCE = 64 << 10
 _PAX = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
 _LONG = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
 _DIGITS = re.compile(rb"\d{200}")
-# The exceptions of tarfile, gzip and zlib for damaged files.
 _DAMAGE = (
     *(tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, IndexError, KeyError),
     # Endless chains of headers are recursions.
@@ -348,10 +347,10 @@ def read_member(path: str | os.PathLike[str], member: Member) -> bytes:
         raise ValueError(f"{os.fspath(path)}: it is no longer there") from error
     with file:
         file.seek(member.offset)
-        found = file.read(member.size)
-    if len(found) < member.size:
+        contents = file.read(member.size)
+    if len(contents) < member.size:
         raise ValueError(f"{os.fspath(path)}: it has become shorter")
-    return found
+    return contents
 
 
 def _members(archive: Any) -> Iterator[tarfile.TarInfo]:
@@ -401,21 +400,21 @@ class _Bounded:
     def read(self, size: int) -> bytes:
         if not 0 <= size <= _MOST_AT_ONCE:
             raise tarfile.ReadError(f"a header of more than {_MOST_AT_ONCE} bytes")
-        found = self._stream.read(size)
+        data = self._stream.read(size)
         self._check(self.tell())
         if self._kind in _PAX:
-            _check_attributes(found)
+            _check_attributes(data)
         is_header = not self._kind and size == tarfile.BLOCKSIZE
-        kind = found[156:157] if is_header else b""
+        kind = data[156:157] if is_header else b""
         self._kind = kind if kind in _PAX + _LONG else b""
-        return found
+        return data
 
     def contents(self, size: int) -> bytes:
         self._check(self.tell() + size)
-        found = self._stream.read(size)
-        if len(found) < size:
-            raise tarfile.ReadError(f"truncated: {len(found)} of {size} bytes")
-        return found
+        data = self._stream.read(size)
+        if len(data) < size:
+            raise tarfile.ReadError(f"truncated: {len(data)} of {size} bytes")
+        return data
 
     def seek(self, position: int) -> int:
         self._check(position)
@@ -429,14 +428,14 @@ class _Bounded:
             )
 
 
-def _check_attributes(found: bytes) -> None:
+def _check_attributes(attributes: bytes) -> None:
     """Rejects what tarfile takes hours to read: records that end in no newline."""
     start = 0
-    while start < len(found) and found[start] != 0:
-        length = found[start : start + 10].partition(b" ")[0]
+    while start < len(attributes) and attributes[start] != 0:
+        length = attributes[start : start + 10].partition(b" ")[0]
         stop = start + int(length) if length.isdigit() else start
-        if stop <= start or found[stop - 1 : stop] != b"\n":
+        if stop <= start or attributes[stop - 1 : stop] != b"\n":
             raise tarfile.ReadError("damaged attributes of a member")
         start = stop
-    if _DIGITS.search(found):
+    if _DIGITS.search(attributes):
         raise tarfile.ReadError("attributes of a member with a number of 200 digits")

@@ -251,8 +251,8 @@ def parallel(first: Classifier, second: Classifier) -> Classifier:
 
     Args:
       first: a classifier.
-      second: a classifier of the same classes. If both have several samples, they must
-        have the same number.
+      second: a classifier of the same classes, and number of samples if both have
+        several.
 
     Returns:
       The classifier C_o || C_par; both classifiers' variables are its leaves.
@@ -340,7 +340,7 @@ def weak_alterations(
     """
     check_alterations(alterations)
     levels = checked_integer("levels", levels, at_least=2)
-    found = assess(
+    results = assess(
         classifier,
         dataset,
         tuple(alterations),
@@ -349,8 +349,8 @@ def weak_alterations(
         key=key,
         mesh=mesh,
     )
-    assessments = cast(tuple[Assessment, ...], found)
-    return below_one(alterations, [one.robustness for one in assessments])
+    assessments = cast(tuple[Assessment, ...], results)
+    return below_one(alterations, [assessment.robustness for assessment in assessments])
 
 
 def _check_compares(name: str, classifier: Any) -> None:
@@ -410,13 +410,11 @@ def _second(
 def below_one(
     alterations: Sequence[Alteration], robustness: Sequence[float]
 ) -> tuple[Alteration, ...]:
-    values = checked_array("robustness", robustness, "...", at_least=0, at_most=1)
-    if values.shape != (len(alterations),):
-        raise ValueError(
-            f"robustness must have {len(alterations)} numbers, as alterations; got the "
-            f"shape {values.shape}"
-        )
-    return tuple(one for one, value in zip(alterations, values) if value < 1)
+    axes = {"N": len(alterations)}
+    shares = checked_array(
+        "robustness", robustness, "N", at_least=0, at_most=1, axes=axes
+    )
+    return tuple(one for one, share in zip(alterations, shares) if share < 1)
 
 
 def find_weak(

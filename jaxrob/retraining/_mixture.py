@@ -46,8 +46,6 @@ def check(
 
 
 def check_alterations(alterations: Any) -> None:
-    if isinstance(alterations, Alteration):
-        raise TypeError("alterations must be a sequence: give [alteration]")
     checked_sequence("alterations", alterations, Alteration, "jaxrob.Alteration")
 
 
@@ -199,7 +197,6 @@ def _draw(
     index, copy = [], []
     for subset, most, start in zip(subsets, layout.num_read, layout.starts.T):
         order = rng.permutation(subset.size)
-        # Rows that are not trained on may repeat the last copy.
         rows = start[:, None] + np.arange(most)
         order = order[np.minimum(rows, subset.size - 1)]
         index.append(subset.images[order // subset.copies])

@@ -24,7 +24,13 @@ from jaxrob._devices.blocks import (
 from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
 from jaxrob._engine.execution import Bar, rows_for, whole_batches
 from jaxrob._keys import alteration_keys, classifier_keys
-from jaxrob._numbers import as_floats, mean_over_samples
+from jaxrob._numbers import (
+    as_floats,
+    first_largest,
+    largest,
+    log_sum_exp,
+    mean_over_samples,
+)
 from jaxrob.roma._estimate import Answers
 from jaxrob.roma._perturbation import Perturbation, is_ball
 
@@ -277,7 +283,7 @@ LARGEST_MARGIN = 1e15
 def log_hic(log_p: jax.Array, excluded: jax.Array) -> jax.Array:
     """The logarithm of the highest incorrect confidence (section 3.2)."""
     is_excluded = jnp.arange(log_p.shape[-1]) == excluded
-    return jnp.where(is_excluded, -jnp.inf, log_p).max(axis=-1)
+    return largest(log_p, but=is_excluded)
 
 
 def distinct_margins(log_p: jax.Array, logit_delta: jax.Array) -> jax.Array:
@@ -285,18 +291,15 @@ def distinct_margins(log_p: jax.Array, logit_delta: jax.Array) -> jax.Array:
     # min(logit p_c - logit delta, log p_c - max log p_j of others): for delta >= 0.5
     # the first, which is nearly linear in the perturbation and never underflows.
     classes = jnp.arange(log_p.shape[-1])
-    best = log_p.argmax(axis=-1, keepdims=True)
-    others = jnp.where(classes == best, -jnp.inf, log_p)
+    is_best = classes == first_largest(log_p)[..., None]
     # 1 - p of the best class comes from the others: its own p may round to 1.
-    log_rest_of_best = jax.nn.logsumexp(others, axis=-1, keepdims=True)
-    not_best = jnp.where(classes == best, -1.0, log_p)
-    log_rest = jnp.where(
-        classes == best, log_rest_of_best, jnp.log1p(-jnp.exp(not_best))
-    )
+    log_rest_of_best = log_sum_exp(log_p, keepdims=True, but=is_best)
+    not_best = jnp.where(is_best, -1.0, log_p)
+    log_rest = jnp.where(is_best, log_rest_of_best, jnp.log1p(-jnp.exp(not_best)))
     rival = jnp.where(
-        classes == best,
-        others.max(axis=-1, keepdims=True),
-        log_p.max(axis=-1, keepdims=True),
+        is_best,
+        largest(log_p, keepdims=True, but=is_best),
+        largest(log_p, keepdims=True),
     )
     return jnp.minimum(log_p - log_rest - logit_delta, log_p - rival)
 
@@ -305,11 +308,13 @@ def distinct_margin(
     log_p: jax.Array, cls: jax.Array, logit_delta: jax.Array
 ) -> jax.Array:
     """`distinct_margins` of one class, differentiable everywhere except on ties."""
-    is_class = jnp.arange(log_p.shape[-1]) == cls
+    classes = jnp.arange(log_p.shape[-1])
+    is_class = classes == cls
     own = jnp.where(is_class, log_p, 0).sum(axis=-1)
-    others = jnp.where(is_class, -jnp.inf, log_p)
-    logit = own - jax.nn.logsumexp(others, axis=-1)
-    return jnp.minimum(logit - logit_delta, own - others.max(axis=-1))
+    is_rival = classes == first_largest(log_p, but=is_class)[..., None]
+    rival = jnp.where(is_rival, log_p, 0).sum(axis=-1)
+    logit = own - log_sum_exp(log_p, but=is_class)
+    return jnp.minimum(logit - logit_delta, own - rival)
 
 
 def margins_of_pairs(
@@ -357,8 +362,7 @@ def _nearest(
 ) -> jax.Array:
     """`[m]` the class with the greatest margin but the excluded one."""
     is_excluded = jnp.arange(log_p.shape[-1]) == excluded
-    each = jnp.where(is_excluded, -jnp.inf, distinct_margins(log_p, logit_delta))
-    return each.argmax(axis=-1)
+    return first_largest(distinct_margins(log_p, logit_delta), but=is_excluded)
 
 
 #: The status of "count", without a caveat.

@@ -108,11 +108,9 @@ def fit(
 
     Raises:
       TypeError: if `dataset` is not a `Dataset` in memory.
-      ValueError: if `epochs` is below 1, `batch_size` is not in 1 ... N, a label is not
-        a class of the module, both `epochs` and `images_seen` are given, `images_seen`
-        is below `batch_size`, or the checkpoints are damaged, or come from a training
-        with other settings or an optimiser of another structure (its hyperparameters
-        are not compared).
+      ValueError: if a number is out of its range, a label is not a class of the module,
+        both `epochs` and `images_seen` are given, or the checkpoints are damaged, or
+        come from a training with other settings or an optimiser of another structure.
       FloatingPointError: if the loss is no longer finite.
     """
     check_training(
@@ -132,7 +130,7 @@ def fit(
         progress=progress,
     )
     batch_size, counts = int(batch_size), (epochs, images_seen, checkpoint_every)
-    epochs, images_seen, checkpoint_every = (one and int(one) for one in counts)
+    epochs, images_seen, checkpoint_every = (count and int(count) for count in counts)
     key = checked_key(key)
     over = along_images(checked_mesh(mesh))
     epoch_batches = (batches or every_image(len(dataset)))(batch_size)
@@ -168,14 +166,13 @@ def fit(
         state, done = restore(checkpoints, state)
         every = checkpoint_every or schedule.epoch_steps
         schedule = schedule._replace(checkpoint_every=every)
-    rng = host_generator(order_key)
-    steps = remaining_steps(epoch_batches, schedule, rng, done)
+    steps = remaining_steps(epoch_batches, schedule, host_generator(order_key), done)
     hidden = not (progress and is_first())
     bar = tqdm(total=schedule.num_steps, initial=done, unit="step", disable=hidden)
     with bar:
         for planned in steps:
-            given = step_inputs(dataset, planned, over)
-            state, loss = Call(step, (state, *given)).run()
+            inputs = step_inputs(dataset, planned, over)
+            state, loss = Call(step, (state, *inputs)).run()
             bar.update()
             # Reading the loss waits for the step.
             must_be_read = planned.ends_epoch or planned.is_kept
@@ -218,8 +215,8 @@ def check_training(
     # Flax is slow to import; a caller with a module has imported it already.
     from flax import linen, nnx
 
-    wanted = "a Flax Linen or NNX module (other networks are trained in their own)"
-    check_type("module", module, linen.Module | nnx.Module, wanted)
+    allowed = "a Flax Linen or NNX module (other networks are trained in their own)"
+    check_type("module", module, linen.Module | nnx.Module, allowed)
     check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
     check_key(key)
     checked_integer("batch_size", batch_size, at_least=1, at_most=len(dataset))
@@ -234,13 +231,13 @@ def check_training(
     if checkpoint is not None:
         checked_path("checkpoint", checkpoint)
     transformation = "an optax.GradientTransformation, such as optax.adam(1e-3)"
-    for name, value, kind, wanted in (
+    for name, value, kind, allowed in (
         ("optimizer", optimizer, optax.GradientTransformation, transformation),
         ("batches", batches, Callable, "a function from a batch size to Batches"),
         ("on_epoch", on_epoch, Callable, "a function of a number and a classifier"),
     ):
         if value is not None:
-            check_type(name, value, kind, wanted)
+            check_type(name, value, kind, allowed)
     checked_mesh(mesh)
     checked_flag("progress", progress)
 
@@ -302,18 +299,18 @@ def restore(
         return state, 0
     items = ocp.args.Composite(settings=ocp.args.JsonRestore())
     with _named(path):
-        found = dict(manager.restore(count, args=items)["settings"])
+        saved = dict(manager.restore(count, args=items)["settings"])
     for name, value in settings.items():
-        if found.get(name) != value:
+        if saved.get(name) != value:
             raise ValueError(
-                f"checkpoint {path} is of another {name}: {found.get(name)} not {value}"
+                f"checkpoint {path} is of another {name}: {saved.get(name)} not {value}"
             )
     like = jax.tree.map(ocp.utils.to_shape_dtype_struct, tuple(state))
     items = ocp.args.Composite(trained=ocp.args.StandardRestore(like))
     with _named(path):
         restored = TrainingState(*manager.restore(count, args=items)["trained"])
     # Orbax detects most damage, but not changed numbers.
-    if found.get(_DIGEST) != _digest(count, restored):
+    if saved.get(_DIGEST) != _digest(count, restored):
         raise ValueError(
             f"checkpoint {path} is damaged: its numbers are not those of step {count}; "
             "move it away to start anew"

@@ -154,7 +154,6 @@ def _of_nnx(module: Any) -> Network:
 
 def _by_path(state: Any) -> tuple[dict[str, jax.Array], tuple[Any, list[str]]]:
     """Returns the arrays of a state by their paths, and the structure to rebuild it."""
-    # All optimisers and checkpoints can handle plain dictionaries.
     leaves, tree = jax.tree_util.tree_flatten_with_path(state)
     paths = [jax.tree_util.keystr(path) for path, _ in leaves]
     return dict(zip(paths, (leaf for _, leaf in leaves))), (tree, paths)
@@ -198,12 +197,10 @@ def make_schedule(
     if images_seen is None:
         return Schedule(steps, steps * (_EPOCHS if epochs is None else epochs))
     if epochs is not None:
-        raise ValueError(
-            f"epochs and images_seen exclude each other; got {epochs} and {images_seen}"
-        )
+        raise ValueError(f"epochs must be None beside images_seen; got {epochs}")
     if images_seen < batch_size:
         raise ValueError(
-            f"images_seen must be at least batch_size, {batch_size}; got {images_seen}"
+            f"images_seen must be at least {batch_size}; got {images_seen}"
         )
     return Schedule(steps, images_seen // batch_size)
 

@@ -6,11 +6,13 @@ import socket
 import subprocess
 import sys
 
+import jax
 import pytest
 
 import jaxrob
 from jaxrob import alterations, reporting
 from jaxrob._arguments.texts import computing
+from jaxrob._command import programs
 from jaxrob._command.ending import plain, status_of
 from jaxrob.strategies import _drive
 
@@ -42,6 +44,7 @@ def test_a_regression_is_found_and_no_change_is_good(assess, tmp_path):
     folder = f"{tmp_path / 'results'}"
     assert assess("--levels=9")[0] == 0
     again = ("--levels=9", f"--regressions={folder}")
+    check(assess(*again, again[1], f"--output={tmp_path / 'twice'}"), 2, "two of")
     status, _, err = assess(*again, f"--output={tmp_path / 'new'}")
     assert (status, err) == (0, "")
     planted = ("--classifier=net.py:worse", f"--output={tmp_path / 'planted'}")
@@ -200,6 +203,45 @@ def test_help_is_quick_and_loads_nothing_heavy(place):
     done = process([sys.executable, "-c", program])
     assert done.returncode == 0, done.stderr[-2000:]
     assert "--classifier" in done.stdout and "Status:" in done.stdout
+
+
+def test_programs_are_kept_in_a_folder_of_the_users_own(tmp_path, monkeypatch):
+    own = jax.config.jax_compilation_cache_dir
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    programs.keep_programs()
+    assert jax.config.jax_compilation_cache_dir == own and not any(tmp_path.iterdir())
+    folder = programs._own_folder()
+    assert jax.lib.__version__ in folder.name and folder.stat().st_mode & 0o77 == 0
+    unused, used = folder / "unused", folder / "used"
+    for one, at in ((used, 2), (unused, 1)):
+        one.write_bytes(bytes(8))
+        os.utime(one, (at, at))
+    monkeypatch.setattr(programs, "_MOST_BYTES", 8)
+    programs._own_folder()
+    assert used.exists() and not unused.exists()
+    folder.chmod(0o777)
+    with pytest.raises(PermissionError):
+        programs._own_folder()
+
+
+DAMAGED = """
+import jax, pathlib, sys
+from jaxrob._command.programs import keep_programs
+keep_programs(sys.argv[1])
+print(jax.jit(lambda x: x + 1)(1.0))
+for one in pathlib.Path(sys.argv[1]).iterdir():
+    one.write_bytes(b"damaged")
+    one.chmod(0o400)
+jax.clear_caches()
+print(jax.jit(lambda x: x + 1)(1.0))
+"""
+
+
+def test_damaged_programs_are_compiled_again(place, tmp_path):
+    done = process([sys.executable, "-c", DAMAGED, str(tmp_path / "kept")])
+    assert done.stdout.split() == ["2.0", "2.0"], done.stderr
+    assert done.stderr.count("jaxrob: warning") == 1
+    assert "nocompilation_cache" in done.stderr
 
 
 def test_a_plan_says_it_all(assess, tmp_path):

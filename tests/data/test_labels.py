@@ -244,13 +244,11 @@ def pairs(labels):
 
 @pytest.mark.parametrize("labels", [TEXTS, np.array(TEXTS), np.array(TEXTS, object)])
 def test_names_become_their_numbers(labels):
-    batch = {"image": IMAGES, "label": labels}
     for given in (
         Dataset(IMAGES, labels, PETS),
         Dataset.from_items(pairs(labels), PETS),
         next(Dataset.from_items(pairs(labels), PETS, max_bytes=0).batches()),
         next(Dataset.from_batches([(IMAGES, labels)], PETS).batches()),
-        next(Dataset.from_batches([batch], PETS).batches()),
     ):
         np.testing.assert_array_equal(given.labels, NUMBERS)
         assert given.labels.dtype == np.int32 and given.class_names == PETS
@@ -269,9 +267,7 @@ def test_names_that_the_source_carries():
         (["cat"], None, TypeError, "or the name of a class where class_names= is"),
         (["Cat"], PETS, ValueError, "did you mean 'cat'?"),
         (["cow!"], PETS, ValueError, "(owl, cat, dog); got 'cow!'"),
-        (["elk"], ["ant"] * 20, ValueError, "ant, ...); got 'elk'"),
         (["cat"], [*PETS, "cat"], ValueError, "stands several times in class_names"),
-        ([3], PETS, ValueError, "must be below"),
         ([b"cat"], PETS, TypeError, "integer"),
     ],
 )
@@ -292,9 +288,11 @@ def test_names_that_are_refused(labels, names, error, message):
 @pytest.mark.parametrize("labels", [[2, "2"], ["2", 2]])
 def test_names_among_integers_are_refused(labels):
     """Where names are numbers, 2 is the third and "2" may be another."""
+    names, batches = ("0", "10", "2"), [(IMAGES[:1], [one]) for one in labels]
     for make in (
-        lambda: Dataset(IMAGES[:2], np.array(labels, object), ("0", "10", "2")),
-        lambda: Dataset.from_items(pairs(labels), ("0", "10", "2")),
+        lambda: Dataset(IMAGES[:2], np.array(labels, object), names),
+        lambda: Dataset.from_items(pairs(labels), names),
+        lambda: list(Dataset.from_batches(batches, names).batches()),
     ):
         with pytest.raises((TypeError, ValueError), match="labels"):
             make()

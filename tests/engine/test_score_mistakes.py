@@ -208,8 +208,8 @@ def test_labels_that_are_no_boxes_in_pixels(labels, text):
 
 def test_a_box_in_the_first_pixel_and_images_without_boxes():
     score = jaxrob.Score(lambda outputs, labels: [1.0] * len(labels), labels="boxes")
-    first = [[[0, 0, 1, 1]], *BOXES[1:]]
-    for boxes in (first, [[]] * 6):
+    first, padding = ([[[0, 0, end, end]], *BOXES[1:]] for end in (1, 0))
+    for boxes in (first, padding, [[]] * 6):
         assert values(score, [0.0], DETECTOR, jaxrob.Dataset(BARS, boxes)) == [1]
 
 

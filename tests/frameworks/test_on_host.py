@@ -127,7 +127,6 @@ def test_outputs_of_few_bits_are_the_float32_numbers_that_they_are(dtype):
         (np.zeros((50, 5)), r"must return the shape \(\d+, 4\); got \(50, 5\)"),
         (np.zeros(50), r"must return the shape \(\d+, 4\); got \(50,\)"),
         (np.full((50, 4), "a"), "must return numbers"),
-        (np.zeros((50, 4), complex), "must return numbers"),
         (np.zeros((50, 1)), "num_classes=1"),
     ],
 )
@@ -177,7 +176,6 @@ def test_images_that_do_not_fit_the_preprocessing(settings, message):
         (on_host, {"batch_size": 0}, ValueError, "batch_size must"),
         (on_host, {"batch_size": 2**20 + 1}, ValueError, "batch_size must"),
         (on_host, {"class_names": ["a", "b"]}, ValueError, "class_names must be 4"),
-        (on_host, {"class_names": "abcd"}, TypeError, "class_names must be a seq"),
         (on_host, {"name": 1}, TypeError, "name must"),
         (on_host, {"preprocessing": {"scale": 255}}, TypeError, "preprocessing must"),
     ],

@@ -64,7 +64,7 @@ def many_networks():
 
 
 def test_what_an_assessor_needs_is_there():
-    one = made.assessment(warnings=("The lens cap was on.",))
+    one = made.assessment(warnings=("The lens cap was on.", "It was at night."))
     found = made.results(
         (one,),
         reasons=("measured on the line in March",),
@@ -83,6 +83,7 @@ def test_what_an_assessor_needs_is_there():
         f"{100 * low:.1f} to {100 * high:.1f} %",
         "“owl” taken for “cat”",
         "The lens cap was on.",
+        "in doubt, of gaussian blur: see",
         "Good enough: the one check is met.",
         "0.8.0",
         "[0, 17]",
@@ -204,6 +205,8 @@ def test_three_networks_one_of_them_with_unknown():
     lines = [line for line in lines if "line" in line.get("class")]
     assert len({line.get("class") for line in lines}) == 3
     assert len({line.get("style") for line in lines}) == 3
+    # Letters of 11 units are 9 pixels high on a phone.
+    assert float(side.get("viewBox").split()[2]) <= 400
     assert_headings_skip_no_level(page)
 
 

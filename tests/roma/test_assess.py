@@ -192,7 +192,6 @@ HALF = dataclasses.replace(BALL, apply=lambda image, latent, size: image + laten
         ({"estimator": "best"}, ValueError, "estimator"),
         ({"images": np.zeros((0, 4, 5, 1))}, ValueError, "empty"),
         ({"images": np.full((1, 4, 5, 1), np.nan)}, ValueError, "images"),
-        ({"images": np.zeros((1, 4, 5, 1), int)}, TypeError, "uint8"),
         ({"images": np.zeros((1, 3, 3, 1))}, ValueError, "images"),
         ({"labels": [4]}, ValueError, "4"),
         ({"classifier": network}, TypeError, "Classifier"),

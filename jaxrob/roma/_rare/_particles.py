@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._devices.blocks import Call
-from jaxrob._numbers import as_floats
+from jaxrob._numbers import as_floats, largest
 from jaxrob.roma._draws import Pairs, Work, by_row, margins_of_pairs, pair_keys
 from jaxrob.roma._perturbation import (
     Perturbation,
@@ -304,7 +304,7 @@ def _select(
     order = jnp.argsort(-margins)
     top, level = margins[order[0]], margins[order[wanted]]
     # Of a plateau at the top all is kept, since nothing is strictly above it.
-    below_top = jnp.where(margins < top, margins, -jnp.inf).max()
+    below_top = largest(margins, but=~(margins < top))
     level = jnp.where(level == top, below_top, level)
     kept = (margins > level).sum()
     hits = (margins >= 0).sum()

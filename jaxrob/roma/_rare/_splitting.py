@@ -144,14 +144,15 @@ def _nearest(log_p: np.ndarray) -> np.ndarray:
 def observe_classes(
     log_p: jax.Array, excluded: jax.Array, logit_delta: jax.Array
 ) -> jax.Array:
-    """`[m, K]` margins within a limit, -inf for the class predicted at the input."""
+    """`[m, K]` margins within a limit, less for the class predicted at the input."""
     margins = distinct_margins(log_p, logit_delta)
     margins = jnp.clip(margins, -LARGEST_MARGIN, LARGEST_MARGIN)
-    return jnp.where(jnp.arange(log_p.shape[-1]) == excluded, -jnp.inf, margins)
+    is_excluded = jnp.arange(log_p.shape[-1]) == excluded
+    return jnp.where(is_excluded, -2 * LARGEST_MARGIN, margins)
 
 
 def _by_class(margins: jax.Array) -> Pilot[jax.Array]:
-    possible = margins[:, :1] > -jnp.inf
+    possible = margins[:, :1] >= -LARGEST_MARGIN
     margins = jnp.where(possible, margins, 0)
     # The deviation that those above the mean would have on both sides of it.
     above = jnp.maximum(margins - margins.mean(axis=1, keepdims=True), 0)

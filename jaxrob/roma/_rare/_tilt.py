@@ -23,6 +23,8 @@ import numpy as np
 from jax.scipy.special import ndtr, ndtri
 from scipy import special
 
+from jaxrob._numbers import largest
+
 # The largest divergence, in nats: probabilities down to about e^-80.
 _LARGEST_DIVERGENCE = 80.0
 _BISECTIONS = 30
@@ -149,7 +151,7 @@ def _bisect(too_large: Callable[[jax.Array], jax.Array], high: float) -> jax.Arr
 
 
 def _steepest(slope: jax.Array) -> jax.Array:
-    return jnp.abs(slope).max()
+    return largest(jnp.abs(slope).ravel())
 
 
 def _euclidean(slope: jax.Array) -> jax.Array:
