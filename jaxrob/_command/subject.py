@@ -103,6 +103,7 @@ def _digits(values: Values) -> Subject:
             data.digits("train"),
             key=jax.random.key(values.seed),
             epochs=_EPOCHS,
+            progress=values.progress,
         )
     name = values.name or "small network trained on the spot"
     return Subject(dataclasses.replace(classifier, name=name), dataset)

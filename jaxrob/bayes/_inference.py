@@ -13,7 +13,6 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from numpyro import distributions as dist
 from numpyro.infer import MCMC, NUTS, TraceMeanField_ELBO, init_to_value
-from tqdm.auto import tqdm
 
 from jaxrob._arguments.checks import (
     check_choice,
@@ -25,6 +24,7 @@ from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob._devices.mesh import is_first, local, put, replicated
+from jaxrob._engine.execution import progress_bar
 from jaxrob._identity.identity import traced
 from jaxrob._identity.program import fingerprint_of
 from jaxrob._keys import checked_key
@@ -193,9 +193,8 @@ def svi(
         num_particles,
         fingerprint_of(network).digest,
     )
-    shown = progress and is_first()
     variational, elbo = _maximised(
-        problem, objective, optimizer, step_key, epochs, shown
+        problem, objective, optimizer, step_key, epochs, progress
     )
     location, scale, factor = jax.jit(GUIDES[guide].moments)(variational)
     return Posterior(
@@ -229,7 +228,7 @@ def _maximised(
     optimizer: optax.GradientTransformation,
     key: jax.Array,
     epochs: int,
-    shown: bool,
+    progress: bool,
 ) -> tuple[Variational, np.ndarray]:
     num_images, everywhere = len(problem.data.labels), replicated(problem.mesh)
     steps = num_images // objective.batch_size
@@ -239,7 +238,7 @@ def _maximised(
     elbo = np.zeros(epochs, np.float32)
     with (
         jax.set_mesh(problem.mesh.mesh),
-        tqdm(total=epochs, unit="epoch", disable=not shown) as bar,
+        progress_bar("SVI", progress, "epoch", epochs) as bar,
     ):
         for epoch in range(epochs):
             batches, keys = _order(
