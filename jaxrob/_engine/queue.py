@@ -87,7 +87,7 @@ def evaluate_queue(
         placed = placed_blocks(
             dataset, kind.num_classes, size, execution.mesh, execution.kept
         )
-        _choose_programs(execution, size, number / max(len(queue), 1))
+        _choose_programs(execution, size, number, len(queue))
     curves: dict[int, AnyCurve] = {}
     # Closed at once if the caller fails, so that what is under way is journaled.
     with contextlib.closing(
@@ -100,11 +100,14 @@ def evaluate_queue(
     return [curves[place] for place in range(len(queue))]
 
 
-def _choose_programs(execution: Execution, images: int, number: float) -> None:
+def _choose_programs(
+    execution: Execution, images: int, number: int, alterations: int
+) -> None:
     """Decides in a run's first round whether the network is a program apart."""
     kept, answerer = execution.kept, execution.answerer
     if kept.is_apart is None:
-        apart = is_apart(execution.info, images, number or math.inf, execution.mesh)
+        each = number / alterations if number else math.inf
+        apart = is_apart(execution.info, images, each, alterations, execution.mesh)
         kept.is_apart = apart and not answerer.is_on_host
 
 
@@ -176,7 +179,7 @@ def answer_parts(
         dataset, order, starts, cut, kind.num_classes, execution.mesh, execution.kept
     )
     number = sum(part.length for part in parts)
-    _choose_programs(execution, cut, number / max(len(tasks), 1))
+    _choose_programs(execution, cut, number, len(tasks))
     for _ in run_tasks(execution, tasks, placed, source, number):
         pass
     return answers
@@ -298,7 +301,7 @@ def _seconds(
         asked = altered(ask, mesh) if apart else ask
         return execution.answerer.dispatch(asked)
 
-    apart = is_apart(execution.info, size, math.inf, mesh)
+    apart = is_apart(execution.info, size, math.inf, 1, mesh)
     jax.block_until_ready(run())
     return min(_timed(run) for _ in range(_REPEATS)) / on_each
 
