@@ -1,50 +1,45 @@
 """The training loop, the checks of its arguments, and its checkpoints by orbax."""
 
 import contextlib
+import os
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
 import jax
 import numpy as np
 import optax
-import os
-import pathlib
-from collections.abc import Callable
-from collections.abc import Iterator
 from jax.sharding import Mesh
-from jaxrob._arguments.checks import check_choice
-from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.checks import checked_flag
-from jaxrob._arguments.checks import checked_integer
-from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.checks import checked_text
-from jaxrob._classifiers.classifier import Classifier
-from jaxrob._classifiers.classifier import OUTPUTS
-from jaxrob._dataset import Dataset
-from jaxrob._dataset import check_labels_below
+
+from jaxrob._arguments.checks import (
+    check_choice,
+    check_type,
+    checked_flag,
+    checked_integer,
+    checked_path,
+    checked_text,
+)
+from jaxrob._classifiers.classifier import OUTPUTS, Classifier
+from jaxrob._dataset import Dataset, check_labels_below
 from jaxrob._devices.blocks import Call
-from jaxrob._devices.mesh import along_images
-from jaxrob._devices.mesh import checked_mesh
-from jaxrob._devices.mesh import local
-from jaxrob._devices.mesh import put
-from jaxrob._devices.mesh import replicated
+from jaxrob._devices.mesh import along_images, checked_mesh, local, put, replicated
 from jaxrob._engine.execution import progress_bar
 from jaxrob._engine.provenance import dataset_fingerprint
-from jaxrob._identity.identity import digest
-from jaxrob._identity.identity import host_array
-from jaxrob._keys import check_key
-from jaxrob._keys import checked_key
-from jaxrob._keys import host_generator
-from jaxrob.training._step import Batches
-from jaxrob.training._step import Network
-from jaxrob.training._step import TrainingState
-from jaxrob.training._step import compiled_step
-from jaxrob.training._step import every_image
-from jaxrob.training._step import initial_state
-from jaxrob.training._step import make_schedule
-from jaxrob.training._step import network_of
-from jaxrob.training._step import remaining_steps
-from jaxrob.training._step import step_inputs
-from jaxrob.training._step import usual_optimizer
-from typing import Any
-from typing import NamedTuple
+from jaxrob._identity.identity import digest, host_array
+from jaxrob._keys import check_key, checked_key, host_generator
+from jaxrob.training._step import (
+    Batches,
+    Network,
+    TrainingState,
+    compiled_step,
+    every_image,
+    initial_state,
+    make_schedule,
+    network_of,
+    remaining_steps,
+    step_inputs,
+    usual_optimizer,
+)
 
 
 def fit(
@@ -166,7 +161,8 @@ def fit(
         schedule = schedule._replace(checkpoint_every=every)
     steps = remaining_steps(epoch_batches, schedule, host_generator(order_key), done)
     with progress_bar("training", progress, "step", schedule.num_steps) as bar:
-        bar.skip(        for planned in steps:
+        bar.skip(done)
+        for planned in steps:
             inputs = step_inputs(dataset, planned, over)
             state, loss = Call(step, (state, *inputs)).run()
             bar.update()
