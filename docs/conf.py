@@ -57,7 +57,7 @@ _NOT_LINKED = ("how-to/detector",)
 # that begins with "jaxrob." must exist on these pages, unless it is private.
 default_role = "py:obj"
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", r"(?!jaxrob\.).*|.*\._.*")]
+nitpick_ignore_regex = [("py:.*", r"(?s)(?!jaxrob\.).*|.*\._.*")]
 # One parameter a line if a signature is longer than a line of code.
 maximum_signature_line_length = 88
 autodoc_member_order = "bysource"

@@ -128,7 +128,12 @@ def _table(
     output: pathlib.Path,
 ) -> None:
     _, key = jax.random.split(jax.random.key(_SEED.value))
-    classifier = _network()
+    epochs = _EPOCHS.value or _EPOCHS_USUAL[_DATASET.value]
+    train_set = datasets.evenly_picked(_load("train"), _NUM_TRAIN.value)
+    folder = pathlib.Path(_OUTPUT.value, "networks")
+    how = folder, _SEED.value, _DATASET.value, _PROGRESS.value
+    kept = classifiers.at_epochs(_NETWORK.value, train_set, [epochs], *how)
+    classifier = kept[epochs]
     start = time.perf_counter()
     assessments = ranges.assessed(
         classifier, test_set, [*some.values()], _threshold(), _LEVELS.value, key,
@@ -168,14 +173,6 @@ def _table(
         figure.savefig(output / f"{_title()}.png", dpi=110)
     files.save(_OUTPUT.value, f"{_title()}.json", document)
     gate.require_of_assessments(_requirements(), assessments)
-
-
-def _network() -> jaxrob.Classifier:
-    epochs = _EPOCHS.value or _EPOCHS_USUAL[_DATASET.value]
-    train_set = datasets.evenly_picked(_load("train"), _NUM_TRAIN.value)
-    folder = pathlib.Path(_OUTPUT.value, "networks")
-    how = folder, _SEED.value, _DATASET.value, _PROGRESS.value
-    return classifiers.at_epochs(_NETWORK.value, train_set, [epochs], *how)[epochs]
 
 
 def _retrained(some: Mapping[str, jaxrob.Alteration], test_set: jaxrob.Dataset) -> None:

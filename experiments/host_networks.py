@@ -88,7 +88,7 @@ def _cost(
         in_onnx = jaxrob.Classifier.from_onnx(path)
     module = _to_torch(found)
     in_torch = jaxrob.Classifier.from_torch(module)
-    size = len(test) // 2
+    size, number = len(test) // 2, _RUNS.value
     batch = np.moveaxis(np.float32(test.images[:size]) / 255, -1, 1).copy()
 
     def bare_onnx() -> None:
@@ -111,7 +111,9 @@ def _cost(
             given = classifier, test, alteration, levels
             evaluate = functools.partial(jaxrob.evaluate, *given, key=key)
             runs = bare, _altering(alteration, levels, test.images, key), evaluate
-            runtime, altering, whole = _medians(runs)
+            # They alternate, so that noise hits all alike; the first round compiles.
+            rounds = [[timing.seconds(run) for run in runs] for _ in range(1 + number)]
+            runtime, altering, whole = map(statistics.median, zip(*rounds[1:]))
             row = {
                 "network": name,
                 "framework": framework,
@@ -153,14 +155,6 @@ def _altering(
                 alter(prepared, level).block_until_ready()
 
     return run
-
-
-def _medians(runs: Sequence[Callable[[], None]]) -> list[float]:
-    """Returns median seconds of runs that alternate, so that noise hits all alike."""
-    for run in runs:
-        run()
-    rounds = [[timing.seconds(run) for run in runs] for _ in range(_RUNS.value)]
-    return [statistics.median(column) for column in zip(*rounds)]
 
 
 def _layers(variables: Any, network: str) -> list[_Layer]:

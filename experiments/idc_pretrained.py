@@ -57,12 +57,11 @@ class AttackResult(NamedTuple):
     """An attack's results on patches that the network classifies correctly."""
 
     num_inputs: int  # the number of these patches
-    # The share of them that is misclassified unaltered, as the network is fed. The
-    # script takes these as their own adversarial examples.
+    # The share that is misclassified unaltered, as the network is fed. The script takes
+    # these as their own adversarial examples.
     already_wrong: float
     attackable: float  # the share for which the attack finds an adversarial example
-    # The mean similarity of these examples; None if there are none.
-    similarity: float | None
+    similarity: float | None  # the mean of these examples; None if there are none
     # The mean similarity over all these patches, 1 for those that are misclassified
     # unaltered and 0 where no example is found.
     adversariability: float

@@ -116,11 +116,11 @@ def _draw(
 ) -> tuple[float, ...]:
     """Returns coverage, the interval's width, the levels, whether the bound holds."""
     values, interval = _test_set(shape, flips, num_inputs, rng)
-    task, strategy = Task(0.0, 1.0, known_curves.THRESHOLD, 0.0), ASAP()
+    threshold, strategy = known_curves.THRESHOLD, ASAP()
+    task = Task(0.0, 1.0, threshold, 0.0)
     found, concluded = sample(strategy, task, values, num_inputs)
-    robustness = metrics.heaviside_robustness(
-        found.levels, found.values, known_curves.THRESHOLD, strategy.rule
-    )
+    curve = found.levels, found.values, threshold
+    robustness = metrics.heaviside_robustness(*curve, strategy.rule)
     low, high = interval(found)
     # It includes the estimate, like `Assessment.confidence_interval`.
     low, high = min(low, robustness), max(high, robustness)

@@ -112,7 +112,10 @@ def main(argv: Sequence[str]) -> None:
             shipped = make(pathlib.Path(folder, "photographs"))
             results[name] = _compared(name, shipped)
             results[name]["licence"] = _licence(packages[0])
-            assessments = _assessed(shipped)
+            key, chosen = jax.random.key(_SEED.value), [one for one, _ in _ALTERATIONS]
+            given = *shipped[:2], chosen, _THRESHOLD.value, _LEVELS.value
+            assessments = ranges.assessed(*given, key)
+        print(reporting.table(assessments))
         results[name] |= _failures(assessments)
         if report is not None:
             path = report / files.assessment_name(name)
@@ -137,14 +140,6 @@ def _compared(name: str, shipped: Shipped) -> dict[str, Any]:
         found["gradient"] = _gradient_error(classifier, images[:4])
     print(f"\n{name}: {found}")
     return found
-
-
-def _assessed(shipped: Shipped) -> tuple[jaxrob.Assessment, ...]:
-    given = *shipped[:2], [alteration for alteration, _ in _ALTERATIONS]
-    key = jax.random.key(_SEED.value)
-    results = ranges.assessed(*given, _THRESHOLD.value, _LEVELS.value, key)
-    print(reporting.table(results))
-    return results
 
 
 def _failures(assessments: Sequence[jaxrob.Assessment]) -> dict[str, Any]:

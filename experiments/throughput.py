@@ -32,8 +32,9 @@ Prints a table and writes JSON with a description of the machine into the folder
 matter for speed. It takes 9 minutes on two CPU cores.
 """
 
+import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -148,8 +149,15 @@ def _measure(name: str) -> dict[str, Any]:
     others = {"forward": "forward"} | others
     print(timing.heading(others))
     measured = []
-    for alteration, levels in _alterations():
-        evaluate = _evaluate(classifier, dataset, alteration, levels)
+    number = _NUM_LEVELS.value
+    some = [
+        (one, np.linspace(one.lower, one.upper, number)) for one in _PAPERS.values()
+    ]
+    for one in cells.alterations(_CORRUPTIONS.value, None).values():
+        some.append((one, np.linspace(1, cells.MOST, number)))
+    for alteration, levels in some:
+        given, key = (dataset, alteration, levels), jax.random.key(_SEED.value)
+        evaluate = functools.partial(jaxrob.evaluate, classifier, *given, key=key)
         runs = {"evaluate": evaluate, "forward": forward}
         for other, make in makers.items():
             try:
@@ -216,26 +224,6 @@ def _problem(name: str) -> tuple[jaxrob.Classifier, jaxrob.Dataset]:
         classifier = classifiers.untrained(name, *given)
     labels = np.zeros(len(images), np.int32)
     return classifier, jaxrob.Dataset(images, labels, name=source)
-
-
-def _alterations() -> Iterator[tuple[jaxrob.Alteration, np.ndarray]]:
-    for one in _PAPERS.values():
-        yield one, np.linspace(one.lower, one.upper, _NUM_LEVELS.value)
-    for corruption in cells.alterations(_CORRUPTIONS.value, None).values():
-        yield corruption, np.linspace(1, cells.MOST, _NUM_LEVELS.value)
-
-
-def _evaluate(
-    classifier: jaxrob.Classifier,
-    dataset: jaxrob.Dataset,
-    alteration: jaxrob.Alteration,
-    levels: np.ndarray,
-) -> Callable[[], None]:
-    def run() -> None:
-        key = jax.random.key(_SEED.value)
-        jaxrob.evaluate(classifier, dataset, alteration, levels, key=key)
-
-    return run
 
 
 def _roma(

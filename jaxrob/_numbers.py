@@ -102,8 +102,7 @@ def as_floats(images: Any) -> jax.Array:
 
 def unit_range(levels: jax.Array) -> jax.Array:
     """Divides levels 0-255 by 255, in float32, correctly rounded."""
-    # XLA's own division multiplies by 1 / 255, and is an ulp off at half of the levels.
-    # Of the factor split in two, the larger product is exact.
+    # XLA's division is an ulp off at half of the levels; the larger product is exact.
     levels = levels.astype(jnp.float32)
     high = round(2**23 / 255) * 2.0**-23
     return levels * high + levels * (1 / 255 - high)

@@ -96,14 +96,10 @@ def opencv_alter(
             return np.asarray(cv2.imdecode(coded, cv2.IMREAD_UNCHANGED))
 
         return compress
-    matrix = source_matrix(alteration, shape, level)
-    return lambda image: cv2.warpAffine(
-        image,
-        matrix,
-        (shape[1], shape[0]),
-        flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
-        borderMode=cv2.BORDER_REPLICATE,
-    )
+    where = source_matrix(alteration, shape, level), (shape[1], shape[0])
+    how = {"flags": cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP}
+    how |= {"borderMode": cv2.BORDER_REPLICATE}
+    return lambda image: cv2.warpAffine(image, *where, **how)
 
 
 def source_matrix(
@@ -118,17 +114,15 @@ def source_matrix(
         # The largest rectangle without a border.
         turn = math.radians(level)
         cos, sin = abs(math.cos(turn)), abs(math.sin(turn))
-        scale = min(
-            width / (width * cos + height * sin), height / (width * sin + height * cos)
-        )
+        sides = width * cos + height * sin, width * sin + height * cos
+        scale = min(width / sides[0], height / sides[1])
     else:
         axis = 0 if alteration.name == "horizontal translation" else 1
         scale = 1 - (alteration.upper - alteration.lower) / shape[1 - axis]
         middle = (alteration.upper + alteration.lower) / 2
         shift[axis] = middle - level
-    linear = scale * np.array(
-        [[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]]
-    )
+    cos, sin = math.cos(turn), math.sin(turn)
+    linear = scale * np.array([[cos, -sin], [sin, cos]])
     centre = np.array([width - 1, height - 1]) / 2
     return np.column_stack([linear, centre + shift - linear @ centre])
 

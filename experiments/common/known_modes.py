@@ -85,9 +85,9 @@ def few_dimensions(probability: float, seed: int) -> Iterator[Case]:
     rng = np.random.default_rng(seed)
     for dim in (2, 5, 10):
         if (side := 2 * probability ** (1 / dim)) < 0.9:
-            yield _case("corner", dim, _corner, side, probability)
+            yield _case("corner", dim, _corners, (side, 1), probability)
         if (side := 2 * (probability / 2) ** (1 / dim)) < 0.9:
-            yield _case("two corners", dim, _two_corners, side, probability)
+            yield _case("two corners", dim, _corners, (side, -1), probability)
         log_unit = dim / 2 * np.log(np.pi) - special.gammaln(dim / 2 + 1)
         radius = np.exp((np.log(probability) + dim * np.log(2) - log_unit) / dim)
         if radius < 0.45:
@@ -175,13 +175,11 @@ def _second(margin: jax.Array) -> jax.Array:
     return jnp.stack([jnp.zeros_like(margin), margin + LOGIT], axis=1)
 
 
-def _corner(side: jax.Array, images: jax.Array) -> jax.Array:
-    return _second(20 * (_points(images).min(axis=1) - 1 + side))
-
-
-def _two_corners(side: jax.Array, images: jax.Array) -> jax.Array:
-    u = _points(images)
-    return _second(20 * (jnp.maximum(u.min(axis=1), (-u).min(axis=1)) - 1 + side))
+def _corners(variables: Any, images: jax.Array) -> jax.Array:
+    """The corner of all ones, and the opposite one if the sign is -1."""
+    (side, sign), u = variables, _points(images)
+    inside = jnp.maximum(u.min(axis=1), (sign * u).min(axis=1))
+    return _second(20 * (inside - 1 + side))
 
 
 def _islands(variables: Any, images: jax.Array) -> jax.Array:

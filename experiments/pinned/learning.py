@@ -50,8 +50,12 @@ def _fitted_and_assessed() -> Any:
 
 def _ensemble() -> Any:
     made = bayes.ensemble(world.linear, [world.variables(seed) for seed in (3, 4, 5)])
+    return {"answers": _answers(made), "curve": _with_curve(made)["curve"]}
+
+
+def _with_curve(made: Any) -> Any:
     curve = evaluated(world.BLUR, [0.0, 2.0], classifier=made)
-    return {"answers": _answers(made), "curve": curve}
+    return {"made": made, "curve": curve}
 
 
 class _Dropping(linen.Module):
@@ -142,12 +146,6 @@ def _retrained(method: str, **given: Any) -> Any:
     return retrain(_MODULE, world.DATASET, _ALTERATIONS, **_TRAINED, **given)
 
 
-def _network_parallelization() -> Any:
-    made = _retrained("network_parallelization", classifier=world.classifier())
-    curve = evaluated(world.BLUR, [0.0, 2.0], classifier=made)
-    return {"made": made, "curve": curve}
-
-
 def _what_is_weak() -> Any:
     weak = retraining.weak_alterations(
         world.classifier(), world.DATASET, _ALTERATIONS, key=world.KEY, threshold=0.8,
@@ -181,7 +179,9 @@ CASES = {
         "limited_data_augmentation", threshold=0.9, classifier=world.classifier(),
         validation=world.DATASET[:30],
     ),
-    "training.network_parallelization": _network_parallelization,
+    "training.network_parallelization": lambda: _with_curve(
+        _retrained("network_parallelization", classifier=world.classifier())
+    ),
     "training.limited_network_parallelization": lambda: _retrained(
         "limited_network_parallelization", classifier=world.classifier(),
         robustness=[0.3, 0.9], levels="grid",

@@ -28,18 +28,9 @@ def _assessed(**given: Any) -> Any:
 _LABELLED = {"images": world.GREY, "labels": world.LABELS, "estimator": "count"}
 
 
-def _several_modes() -> Any:
-    """A network that is wrong on two sides."""
-
-    def network(_: Any, images: jax.Array) -> jax.Array:
-        far = jnp.abs(images.mean((1, 2, 3)) - 0.5)
-        return jnp.stack([0 * far, 80 * far - 3.0], axis=1)
-
-    images = np.full((2, 4, 4, 1), 0.5, np.float32)
-    return roma.assess(
-        jaxrob.Classifier(network), images, epsilon=0.1, num_samples=100,
-        estimator="auto", key=world.KEY, budget=math.inf,
-    )  # fmt: skip
+def _far(_: Any, images: jax.Array) -> jax.Array:
+    far = jnp.abs(images.mean((1, 2, 3)) - 0.5)
+    return jnp.stack([0 * far, 80 * far - 3.0], axis=1)
 
 
 def _perturbations() -> Any:
@@ -159,7 +150,11 @@ CASES = {
         budget: _assessed(estimator="auto", budget=budget, epsilon=0.12)
         for budget in (None, 300, 3000, math.inf)
     },
-    "probable.several_modes": _several_modes,
+    # A network that is wrong on two sides.
+    "probable.several_modes": lambda: roma.assess(
+        jaxrob.Classifier(_far), np.full((2, 4, 4, 1), 0.5, np.float32), epsilon=0.1,
+        num_samples=100, estimator="auto", key=world.KEY, budget=math.inf,
+    ),
     "probable.perturbations": _perturbations,
     # The fewest inputs that determine each class's mean.
     "probable.to_a_half_width": lambda: _assessed(

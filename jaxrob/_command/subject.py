@@ -102,6 +102,7 @@ def _digits(values: Values) -> Subject:
             data.digits("train"),
             key=jax.random.key(values.seed),
             epochs=_EPOCHS,
+            progress=values.progress,
         )
     name = values.name or "small network trained on digits/train"
     return Subject(dataclasses.replace(classifier, name=name), dataset)

@@ -54,9 +54,19 @@ class Bar(tqdm):
     _asked = 0
     _first: tuple[float, float] | None = None
     _is_said = False
+    _compiles = False
+
+    def compile(self, which: str = "") -> None:
+        """Says that a program is compiled, until the next answers are counted."""
+        self._compiles = True
+        if not self.disable:
+            self.set_postfix_str(f"compiling {which}".strip())
 
     def update(self, n: float | None = 1) -> bool | None:
         """Counts computed answers, or what costs as much."""
+        if self._compiles and not self.disable:
+            self._compiles = False
+            self.set_postfix_str("", refresh=False)
         shown = super().update(n)
         if self.disable or self._is_said:
             return shown
@@ -107,8 +117,8 @@ class Execution:
     reduced: bool = False  # whether only counts by class are kept
     # Finds journaled answers and adds new ones; None without a journal
     cached: CachedAnswers | None = None
-    # Names of the checks for mistakes already made in this call
-    checked: set[str] = dataclasses.field(default_factory=set)
+    # Names of the checks for mistakes already made in this call, and what is compiled
+    checked: set[Any] = dataclasses.field(default_factory=set)
     # Images that stay on the devices for the next levels
     kept: Kept = dataclasses.field(default_factory=lambda: Kept(0))
 
@@ -152,7 +162,9 @@ def check_same_request(execution: Execution, *asked: Any) -> None:
 
 def progress_bar(name: str, progress: bool, unit: str = "image", total: int = 0) -> Bar:
     shown = progress and is_first()
-    return Bar(desc=name, unit=unit, unit_scale=True, disable=not shown, total=total)
+    bar = Bar(desc=name, unit=unit, unit_scale=True, disable=not shown, total=total)
+    bar.compile()
+    return bar
 
 
 @functools.lru_cache(maxsize=512)

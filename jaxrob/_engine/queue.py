@@ -2,44 +2,49 @@
 
 import contextlib
 import dataclasses
-import math
-import sys
-import time
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import jax
 import jax.numpy as jnp
+import math
 import numpy as np
-
+import sys
+import time
+from collections.abc import Callable
+from collections.abc import Sequence
 from jaxrob._arguments.texts import computing
 from jaxrob._curve import AnyCurve
-from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._devices.blocks import bucket, rows_in_memory
-from jaxrob._devices.mesh import platform, put, sharded
-from jaxrob._engine.answers import AnswerCollector, CountCollector
-from jaxrob._engine.blocks import (
-    Block,
-    CountedBatches,
-    PlacedBlock,
-    picked_blocks,
-    placed_blocks,
-)
-from jaxrob._engine.execution import (
-    Execution,
-    batch_size_of,
-    check_same_request,
-    images_in_block,
-    levels_in_step,
-    noted,
-    rows_of_a_level,
-)
-from jaxrob._engine.step import Ask, altered, is_apart, levels_are_sequential, preparing
-from jaxrob._engine.tasks import EvaluationTask, run_tasks
+from jaxrob._dataset import BatchedDataset
+from jaxrob._dataset import Dataset
+from jaxrob._devices.blocks import bucket
+from jaxrob._devices.blocks import rows_in_memory
+from jaxrob._devices.mesh import platform
+from jaxrob._devices.mesh import put
+from jaxrob._devices.mesh import sharded
+from jaxrob._engine.answers import AnswerCollector
+from jaxrob._engine.answers import CountCollector
+from jaxrob._engine.blocks import Block
+from jaxrob._engine.blocks import CountedBatches
+from jaxrob._engine.blocks import PlacedBlock
+from jaxrob._engine.blocks import picked_blocks
+from jaxrob._engine.blocks import placed_blocks
+from jaxrob._engine.execution import Execution
+from jaxrob._engine.execution import batch_size_of
+from jaxrob._engine.execution import check_same_request
+from jaxrob._engine.execution import images_in_block
+from jaxrob._engine.execution import levels_in_step
+from jaxrob._engine.execution import noted
+from jaxrob._engine.execution import rows_of_a_level
+from jaxrob._engine.step import Ask
+from jaxrob._engine.step import altered
+from jaxrob._engine.step import is_apart
+from jaxrob._engine.step import levels_are_sequential
+from jaxrob._engine.step import preparing
+from jaxrob._engine.tasks import EvaluationTask
+from jaxrob._engine.tasks import run_tasks
 from jaxrob._keys import order_keys
 from jaxrob.alterations import Alteration
 from jaxrob.strategies._drive import Span
 from jaxrob.strategies._strategy import BLOCK
+from typing import Any
 
 
 def everywhere(alteration: Alteration, levels: np.ndarray) -> list[Span]:
@@ -82,7 +87,7 @@ def evaluate_queue(
         placed = placed_blocks(
             dataset, kind.num_classes, size, execution.mesh, execution.kept
         )
-        _choose_programs(execution, size, number / max(len(queue), 1))
+        _choose_programs(execution, size, number, len(queue))
     table = dataset._table if isinstance(dataset, Dataset) else None
     curves: dict[int, AnyCurve] = {}
     # Closed at once if the caller fails, so that what is under way is journaled.
@@ -98,11 +103,14 @@ def evaluate_queue(
     return [curves[place] for place in range(len(queue))]
 
 
-def _choose_programs(execution: Execution, images: int, number: float) -> None:
+def _choose_programs(
+    execution: Execution, images: int, number: int, alterations: int
+) -> None:
     """Decides in a run's first round whether the network is a program apart."""
     kept, answerer = execution.kept, execution.answerer
     if kept.is_apart is None:
-        apart = is_apart(execution.info, images, number or math.inf, execution.mesh)
+        each = number / alterations if number else math.inf
+        apart = is_apart(execution.info, images, each, alterations, execution.mesh)
         kept.is_apart = apart and not answerer.is_on_host
 
 
@@ -174,7 +182,7 @@ def answer_parts(
         dataset, order, starts, cut, kind.num_classes, execution.mesh, execution.kept
     )
     number = sum(part.length for part in parts)
-    _choose_programs(execution, cut, number / max(len(tasks), 1))
+    _choose_programs(execution, cut, number, len(tasks))
     for _ in run_tasks(execution, tasks, placed, source, number):
         pass
     return answers
@@ -296,7 +304,7 @@ def _seconds(
         asked = altered(ask, mesh) if apart else ask
         return execution.answerer.dispatch(asked)
 
-    apart = is_apart(execution.info, size, math.inf, mesh)
+    apart = is_apart(execution.info, size, math.inf, 1, mesh)
     jax.block_until_ready(run())
     return min(_timed(run) for _ in range(_REPEATS)) / on_each
 

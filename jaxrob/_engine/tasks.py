@@ -71,7 +71,15 @@ def run_tasks(
             step
             for block in _delayed(blocks, next_blocks)
             for place, task in enumerate(tasks)
-            for step in _dispatched(place, task, block, execution, dataset, number)
+            for step in _dispatched(
+                place,
+                task,
+                block,
+                execution,
+                dataset,
+                number,
+                f"{place + 1} of {len(tasks)}",
+            )
         )
         if execution.answerer.is_on_host:
             # While the host works on one level, the devices compute the next.
@@ -113,6 +121,7 @@ def _dispatched(
     execution: Execution,
     dataset: Dataset | BatchedDataset,
     number: int,
+    which: str,
 ) -> Iterator[_Step]:
     """Dispatches the steps on a block, one by one, except for journaled answers."""
     block, images, index, _ = placed
@@ -125,6 +134,9 @@ def _dispatched(
     if not missing:
         return
     mesh, answerer, alteration = execution.mesh, execution.answerer, task.alteration
+    if alteration not in execution.checked:
+        execution.checked.add(alteration)
+        execution.bar.compile(which)
     each = 1
     if not answerer.is_on_host:
         # Journaled answers do not change a step's shape, and so not its rounding.

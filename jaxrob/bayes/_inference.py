@@ -13,7 +13,6 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from numpyro import distributions as dist
 from numpyro.infer import MCMC, NUTS, TraceMeanField_ELBO, init_to_value
-from tqdm.auto import tqdm
 
 from jaxrob._arguments.checks import (
     check_choice,
@@ -25,6 +24,7 @@ from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob._devices.mesh import is_first, local, put, replicated
+from jaxrob._engine.execution import progress_bar
 from jaxrob._identity.identity import traced
 from jaxrob._identity.program import fingerprint_of
 from jaxrob._keys import checked_key
@@ -180,9 +180,8 @@ def svi(
     objective = _Objective(
         likelihood, guide, num_classes, batch_size, num_particles, network_digest
     )
-    shown = progress and is_first()
     variational, elbo = _maximised(
-        problem, objective, optimizer, step_key, epochs, shown
+        problem, objective, optimizer, step_key, epochs, progress
     )
     location, scale, factor = jax.jit(GUIDES[guide].moments)(variational)
     return Posterior(
@@ -215,7 +214,7 @@ def _maximised(
     optimizer: optax.GradientTransformation,
     key: jax.Array,
     epochs: int,
-    shown: bool,
+    progress: bool,
 ) -> tuple[Variational, np.ndarray]:
     num_images, everywhere = len(problem.data.labels), replicated(problem.mesh)
     steps = num_images // objective.batch_size
@@ -225,7 +224,7 @@ def _maximised(
     elbo = np.zeros(epochs, np.float32)
     with (
         jax.set_mesh(problem.mesh.mesh),
-        tqdm(total=epochs, unit="epoch", disable=not shown) as bar,
+        progress_bar("SVI", progress, "epoch", epochs) as bar,
     ):
         for epoch in range(epochs):
             batches, keys = _order(

@@ -28,8 +28,7 @@ _SUBFILE, _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC, _STRIPS = _USED[:7
 ORIENTATION, _SAMPLES, _ROWS, _STRIP_BYTES, _MOST, _PLANAR, _PREDICTOR = _USED[7:14]
 _TILE_WIDTH, _TILE_HEIGHT, _TILES, _TILE_BYTES, _EXTRA, _FORMAT = _USED[14:20]
 _LEAST_OF_FORMAT, _MOST_OF_FORMAT, *_DEPTHS = _USED[20:]
-# Photometric interpretations with the samples of their colours: grey, white or black
-# at 0, and RGB; of bytes alone a palette, CMYK and YCbCr.
+# Samples by photometric interpretation; a palette, CMYK and YCbCr of bytes alone.
 _WHITE_IS_0, _DEEP = 0, (0, 1, 2)
 _COLOURS = {0: 1, 1: 1, 2: 3, 3: 1, 5: 4, 6: 3}
 # None, LZW, Deflate (two numbers), PackBits, LZMA, Zstandard: imagecodecs unpacks no

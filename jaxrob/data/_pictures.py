@@ -184,8 +184,6 @@ def as_dataset(
     class_names: tuple[str, ...] | None,
     preparation: Preparation,
 ) -> Dataset:
-    # Pictures of at most `max_bytes` are decoded now; others if unreadable ones are
-    # left out, as their number must be known.
     shape, expected, first = _expected(pictures, preparation)
     store = _store(pictures, preparation, shape, expected)
     stored = StoredImages(store, np.arange(len(store.names)))

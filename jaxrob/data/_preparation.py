@@ -202,10 +202,9 @@ def warn_of(
             "are animations or have several pages, of which only the first was read.",
         ),
         (
-            lambda one: one.is_enlarged,
-            "have fewer pixels than size= or resize= asks for, and were enlarged, so "
-            "that they are blurred before any alteration. Leave them out if the "
-            "network learnt sharp ones.",
+            lambda image: image.is_enlarged,
+            "have fewer pixels than size= or resize= asks for, and were enlarged, "
+            "which blurs them. Leave them out if the network learnt sharp ones.",
         ),
     )
     for is_odd, what in table:

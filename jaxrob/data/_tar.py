@@ -270,7 +270,6 @@ def _expanded(pattern: str) -> list[pathlib.Path]:
                 f"shards must ascend in {match[0]}, to at most {_MOST_SHARDS} paths; "
                 f"got {pattern!r}"
             )
-        # The same place in all of them may hold another number, of the same width.
         paths = [
             _RANGE.sub(f"{at:0{len(first)}}", path, count=1)
             for path in paths

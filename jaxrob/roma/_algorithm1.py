@@ -204,11 +204,12 @@ def boxcox_lambda(log_x: jax.Array) -> jax.Array:
     centred = log_x - jnp.mean(log_x, axis=-1, keepdims=True)
     centred = centred - jnp.mean(centred, axis=-1, keepdims=True)
     sd = jnp.sqrt(jnp.mean(centred**2, axis=-1))
-    smallest, largest = jnp.min(log_x, axis=-1), jnp.max(log_x, axis=-1)
+    # Minima alone: a maximum's first value slows a network's pooling on a CPU.
+    smallest, largest = jnp.min(log_x, axis=-1), -jnp.min(-log_x, axis=-1)
     constant = smallest == largest
     sd = jnp.where(constant, 1.0, sd)
     u = centred / sd[..., None]
-    smallest, largest = jnp.min(u, axis=-1), jnp.max(u, axis=-1)
+    smallest, largest = jnp.min(u, axis=-1), -jnp.min(-u, axis=-1)
 
     def derivatives(scaled: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Of `log var((e^(scaled u) - 1)/scaled)`, the first and the second."""
@@ -347,7 +348,7 @@ def examine_normality(observed: Confidences) -> Moments[jax.Array]:
         mean=_pair(raw.mean, transformed.mean),
         std=_pair(raw.standard_deviation, transformed.standard_deviation),
         constant=ascending[:, 0] == largest,
-        resolved=resolved(observed.magnitude.max(axis=1), centred.std(axis=1)),
+        resolved=resolved(-(-observed.magnitude).min(axis=1), centred.std(axis=1)),
         hits=observed.hit.sum(axis=1, dtype=jnp.int32),
     )
 

@@ -10,7 +10,6 @@ import jax
 import numpy as np
 import optax
 from jax.sharding import Mesh
-from tqdm.auto import tqdm
 
 from jaxrob._arguments.checks import (
     check_choice,
@@ -23,14 +22,8 @@ from jaxrob._arguments.checks import (
 from jaxrob._classifiers.classifier import OUTPUTS, Classifier
 from jaxrob._dataset import Dataset, check_labels_below
 from jaxrob._devices.blocks import Call
-from jaxrob._devices.mesh import (
-    along_images,
-    checked_mesh,
-    is_first,
-    local,
-    put,
-    replicated,
-)
+from jaxrob._devices.mesh import along_images, checked_mesh, local, put, replicated
+from jaxrob._engine.execution import progress_bar
 from jaxrob._engine.provenance import dataset_fingerprint
 from jaxrob._identity.identity import digest, host_array
 from jaxrob._keys import check_key, checked_key, host_generator
@@ -167,9 +160,8 @@ def fit(
         every = checkpoint_every or schedule.epoch_steps
         schedule = schedule._replace(checkpoint_every=every)
     steps = remaining_steps(epoch_batches, schedule, host_generator(order_key), done)
-    hidden = not (progress and is_first())
-    bar = tqdm(total=schedule.num_steps, initial=done, unit="step", disable=hidden)
-    with bar:
+    with progress_bar("training", progress, "step", schedule.num_steps) as bar:
+        bar.skip(done)
         for planned in steps:
             inputs = step_inputs(dataset, planned, over)
             state, loss = Call(step, (state, *inputs)).run()

@@ -307,8 +307,7 @@ def compiled_step(
             return _cross_entropy(returned, labels, outputs)
 
         key = jax.random.fold_in(batch_key, number)
-        # Without the padding that gives all devices equally many images. XLA splits the
-        # batch as evenly as it can, and sums over images across the devices.
+        # Without the padding that gives all devices equally many images.
         images = as_floats(images[: len(labels)])
         batch = make_batch(images, labels, drawn, key, losses)
         images, labels = jax.lax.with_sharding_constraint(batch, sharded(mesh))

@@ -174,6 +174,16 @@ def test_short_runs_and_those_without_progress_say_nothing(
     assert not said(capsys)
 
 
+def test_what_is_compiled_is_said_until_the_next_answers(capsys):
+    with progress_bar("run", True, total=20) as bar:
+        bar.update(10)
+        bar.compile("2 of 3")
+        said = capsys.readouterr().err
+        assert said.index("compiling") < said.index("compiling 2 of 3")
+        bar.update(10)
+    assert "compiling" not in capsys.readouterr().err
+
+
 def test_the_total_is_what_was_asked_for_and_the_bar_ends_full():
     with progress_bar("run", True) as bar:
         bar.ask(90)

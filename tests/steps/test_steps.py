@@ -133,6 +133,24 @@ def test_no_constant_is_shared_with_a_networks_max_pooling():
         assert "stablehlo.reduce" in program and "0xFF800000" not in program
 
 
+def test_nor_are_those_of_draws_and_attacks(tmp_path):
+    def network(weights, images):  # Compiled nowhere else.
+        return images.reshape(len(images), -1) @ weights
+
+    one = jaxrob.Classifier(network, KERNEL)
+    images = np.float32(IMAGES) / 255
+    given = {"epsilon": 0.01, "num_samples": 100, "key": jax.random.key(0)}
+    jax.config.update("jax_dump_ir_to", str(tmp_path))
+    try:
+        jaxrob.roma.assess(one, images, LABELS, estimator="roma", **given)
+        jaxrob.adversarial.fgsm(one, images, LABELS, epsilon=0.01)
+    finally:
+        jax.config.update("jax_dump_ir_to", "")
+    programs = [path.read_text() for path in tmp_path.rglob("*.mlir")]
+    shared = ["0xFF800000" in one for one in programs if "dot_general" in one]
+    assert len(shared) > 3 and not any(shared)
+
+
 def test_sizes_are_by_default_those_that_the_library_takes():
     mesh = Mesh(np.array(jax.devices()[:1]), ("images",))
     found = steps.evaluation(without_values(), SHAPE, BRIGHTNESS, mesh=mesh).step

@@ -167,7 +167,7 @@ def _started(systems: ParticleSystems, fresh: jax.Array) -> ParticleSystems:
     first = jnp.arange(systems.ancestors.shape[1], dtype=jnp.int32)
     return systems._replace(
         ancestors=jnp.where(fresh[:, None], first, systems.ancestors),
-        level=jnp.where(fresh, -jnp.inf, systems.level),
+        level=jnp.where(fresh, jnp.finfo(jnp.float32).min, systems.level),
         log_share=jnp.where(fresh, 0, systems.log_share),
         log_nudge=jnp.where(fresh, 0, systems.log_nudge),
         number=jnp.where(fresh, 0, systems.number),

@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxrob._devices.blocks import first_of, in_blocks, joined, put_at, taken
 from jaxrob._engine.execution import Bar
-from jaxrob._numbers import as_floats
+from jaxrob._numbers import as_floats, largest
 from jaxrob.roma._draws import (
     ANY_CLASS,
     LARGEST_MARGIN,
@@ -378,7 +378,7 @@ def _climb(
         # The last one until `first_kept`, then a running mean.
         kept = jnp.maximum(number - climb.first_kept, 0)
         line = jax.tree.map(lambda a, b: (kept * a + b) / (kept + 1), line, new)
-        reached = margins.max(axis=1) + _REACH * margins.std(axis=1) >= 0
+        reached = largest(margins, 1) + _REACH * margins.std(axis=1) >= 0
         return line, classes, reached, valid & ~jnp.isnan(margins).any(axis=1)
 
     yes = jnp.ones(len(numbers), bool)
