@@ -1,6 +1,5 @@
 """Batches and items of other libraries' data sources, as arrays."""
 
-import array
 import dataclasses
 import itertools
 import sys
@@ -241,9 +240,10 @@ def _as_label(value: Any) -> Any:
         return [_as_label(one) for one in value]
     if isinstance(value, np.ndarray):
         return _own(value)
-    is_array = hasattr(value, "__array__") or isinstance(value, array.array)
-    is_array &= not isinstance(value, np.generic)
-    return np.array(value) if is_array or _is_picture(value) else value
+    if isinstance(value, str | bytes | int | float | np.generic | None):
+        return value
+    copy = np.array(value)  # Of any buffer or sequence, which may be filled again.
+    return value if copy.dtype == object else copy
 
 
 def _own(value: Any) -> Any:
