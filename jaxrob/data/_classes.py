@@ -9,7 +9,7 @@ import pathlib
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -127,13 +127,19 @@ def check_sorted(folders: Sequence[str], path: pathlib.Path) -> None:
         )
 
 
+class Labelled(NamedTuple):
+    label: str
+    place: str  # the file and its row
+    values: tuple[str, ...]  # of the columns that are asked for
+
+
 def read_labels(
-    path: pathlib.Path, pictures: dict[str, _Parts]
-) -> dict[_Parts, tuple[str, str]]:
-    """Reads the class of each image that a CSV file names, and where it says so."""
+    path: pathlib.Path, pictures: dict[str, _Parts], columns: Sequence[str] = ()
+) -> dict[_Parts, Labelled]:
+    """Reads the class of each image that a CSV file names, and these columns."""
     if not path.exists():
         raise FileNotFoundError(f"{path}: expected a CSV file of labels there")
-    labelled: dict[_Parts, tuple[str, str]] = {}
+    labelled: dict[_Parts, Labelled] = {}
     header: list[str] = []
     try:
         text = _text(path)
@@ -149,7 +155,7 @@ def read_labels(
             is_first = not labelled and not header
             is_data = picture.lower().endswith(SUFFIXES) or _NUMBER.fullmatch(label)
             if picture not in pictures and is_first and not is_data:
-                header = row
+                header = [name.strip() for name in row]
                 if not _HEADERS.fullmatch(picture):
                     warn(f"{path}: its first row is taken for a header: {row}")
                 continue
@@ -160,10 +166,17 @@ def read_labels(
                 raise ValueError(f"{place}: {row[0]!r} has no label")
             if pictures[picture] in labelled:
                 raise ValueError(f"{place}: {row[0]!r} stands there twice")
-            if len(row) > 2 and not labelled:
+            if unknown := [name for name in columns if name not in header]:
+                raise ValueError(
+                    f"{path}: its first row must name the column {unknown[0]!r}, which "
+                    f"metadata asks for; it names {header or 'none'}"
+                )
+            if len(row) > 2 + len(columns) and not labelled:
                 taken = repr(header[1]) if len(header) > 1 else "the second"
                 warn(f"{path}: {taken} of its columns is taken for the label")
-            labelled[pictures[picture]] = label, place
+            row += [""] * (len(header) - len(row))
+            values = tuple(row[header.index(name)].strip() for name in columns)
+            labelled[pictures[picture]] = Labelled(label, place, values)
     except csv.Error as error:
         raise ValueError(f"{path}: not a CSV file: {error}") from error
     if not labelled:

@@ -1,12 +1,15 @@
 """Class folders of images, on disk or in a tar archive."""
 
 import contextlib
+import dataclasses
 import os
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from jaxrob._arguments.checks import checked_path
+import numpy as np
+
+from jaxrob._arguments.checks import checked_names, checked_path, checked_text
 from jaxrob._dataset import Dataset
 from jaxrob._files import open_file
 from jaxrob.data._classes import (
@@ -49,6 +52,8 @@ def image_folder(
     background: str | None = None,
     value_range: tuple[float, float] | None = None,
     slice_at: tuple[int, int] | None = None,
+    metadata: Sequence[str] = (),
+    groups: str | None = None,
 ) -> Dataset:
     """Loads images whose folder is their class: `cat/1.png`, `dog/1.png`, ...
 
@@ -126,6 +131,10 @@ def image_folder(
       slice_at: (axis, index) of the picture in each volume: of a NIfTI file, or (0,
         index) of the frames of a DICOM file. `slices` reads all of one file.
 
+      metadata: names of columns of the CSV file of `labels`, by its first row, that the
+        data set keeps, such as ("patient", "scanner"); see `jaxrob.Dataset`.
+      groups: the column by which images belong together, or None.
+
     Returns:
       Images `[N, H, W, 3]`, or `[N, H, W, 1]` if `grey`, or with the channels of
       multispectral pictures; uint8, or float32 in [0, 1] for pictures of more than 8
@@ -160,6 +169,11 @@ def image_folder(
     if labels is not None and not (isinstance(labels, str) and labels == FOLDERS):
         labels = checked_path("labels", labels)
     names = checked_class_names(class_names)
+    columns = checked_names("metadata", metadata) if len(metadata) else ()
+    if groups is not None:
+        columns = tuple(dict.fromkeys((*columns, checked_text("groups", groups))))
+    if columns and labels in (None, FOLDERS):
+        raise ValueError(f"metadata are columns of a CSV file; got labels={labels!r}")
     path = checked_path("path", path)
     if path.is_dir():
         entries = _walk(path)
@@ -168,7 +182,7 @@ def image_folder(
     else:
         raise FileNotFoundError(f"{path}: expected a folder or a tar archive there")
     images, folders, skipped = _collected(entries, path, labels == FOLDERS)
-    order, classes = sorted(images), None
+    order, classes, rows = sorted(images), None, {}
     places = [_name(path, parts) for parts in order]
     if labels == FOLDERS:
         if names is None:
@@ -176,9 +190,10 @@ def image_folder(
             check_sorted(folders, path)
         classes, names = [parts[-2] for parts in order], names or folders
     elif labels is not None:
-        rows = read_labels(pathlib.Path(labels), {"/".join(p): p for p in order})
-        order, classes = list(rows), [label for label, _ in rows.values()]
-        places = [place for _, place in rows.values()]
+        by_name = {"/".join(parts): parts for parts in order}
+        rows = read_labels(pathlib.Path(labels), by_name, columns)
+        order, classes = list(rows), [one.label for one in rows.values()]
+        places = [one.place for one in rows.values()]
     numbers, names = numbered(classes, names, path, places)
 
     def contents(index: int) -> bytes:
@@ -193,7 +208,13 @@ def image_folder(
         lambda index: _name(path, order[index]),
         skipped,
     )
-    return as_dataset(pictures, numbers, names, prepared)
+    dataset = as_dataset(pictures, numbers, names, prepared)
+    if not columns or dataset._file_names is None:
+        return dataset
+    # Pictures that cannot be read may have been left out.
+    kept = [rows[tuple(name.split("/"))].values for name in dataset._file_names]
+    table = {name: np.array(one) for name, one in zip(columns, zip(*kept))}
+    return dataclasses.replace(dataset, metadata=table, groups=groups)
 
 
 def _collected(

@@ -94,6 +94,24 @@ def test_other_labels_than_folders(folder):
     assert found.labels is None and len(found) == 4
 
 
+def test_a_table_has_metadata_and_groups(folder):
+    rows = "file,label,scanner,patient\ndog/1.png,B,x,p2\ncat/2.png,A,y,p1\n"
+    table = in_file(folder, "labels.csv", rows)
+    found = load(folder, labels=table, metadata=["scanner"], groups="patient")
+    assert found.metadata["scanner"].tolist() == ["x", "y"]
+    assert found.groups == "patient"
+    for more in ({"metadata": ["site"]}, {"groups": "site"}):
+        with pytest.raises(ValueError, match="metadata"):
+            load(folder, labels=table, **more)
+    bare = in_file(folder, "labels.csv", "dog/1.png,B,p2\ncat/2.png,A,p1\n")
+    for labels in (bare, "folders"):
+        with pytest.raises(ValueError, match="metadata"):
+            load(folder, labels=labels, groups="patient")
+    empty = in_file(folder, "labels.csv", rows.replace("p1", ""))
+    with pytest.raises(ValueError, match="metadata"):
+        load(folder, labels=empty, groups="patient")
+
+
 @pytest.mark.parametrize(
     "text, message",
     [
