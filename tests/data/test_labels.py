@@ -109,7 +109,7 @@ def test_a_table_has_metadata_and_groups(folder):
             load(folder, labels=labels, groups="patient")
     empty = in_file(folder, "labels.csv", rows.replace("p1", ""))
     with pytest.raises(ValueError, match="metadata"):
-        load(folder, labels=empty, groups="patient")
+        load(folder, labels=empty, metadata=["scanner"], groups="patient")
 
 
 @pytest.mark.parametrize(
