@@ -234,7 +234,7 @@ def test_a_journal_spares_the_network(assess, tmp_path):
 def test_the_digits_without_a_network(jaxrob_command, nearest, tmp_path, monkeypatch):
     trained = []
 
-    def fit(module, dataset, *, key, epochs):
+    def fit(module, dataset, *, key, epochs, progress):
         trained.append((type(module), len(dataset), epochs))
         return jaxrob.Classifier.from_host(nearest, 10)
 
