@@ -99,6 +99,12 @@ pictures = _topic(
         "Of pictures: folders, whose names are the classes; a CSV file of paths and "
         "classes; of shards cls, json or json:FIELD, the file of a sample that holds "
         "its class; or none, then what the network answers unaltered counts as right."),
+    _Flag("string", "groups", None,
+        "Of a CSV file of --labels: the column by which pictures belong together, such "
+        "as patient. Intervals then are of groups; its values are kept nowhere."),
+    _Flag("list", "slices", None,
+        "Of a CSV file of --labels: columns by whose values the report shows the "
+        "robustness too, such as scanner,site."),
     _Flag("string", "class_names", None,
         "The classes in the order of the network's outputs: a text file with a name "
         "on each line, a JSON file, or the names with commas between them. By "

@@ -172,6 +172,8 @@ _OF_FOLDERS = (
     "background",
     "value_range",
     "slice_at",
+    "groups",
+    "slices",
 )
 
 
@@ -234,8 +236,15 @@ def _pictures(values: Values, class_names: Sequence[str] | None) -> jaxrob.Datas
             "--resize leaves the longer sides as they come; say --crop too, such as "
             f"--crop={values.resize}"
         )
-    load_images = data.image_folder
-    if _are_shards(values):
+    load_images, table = data.image_folder, {}
+    for name in ("groups", "slices"):
+        if values[name].present and not pathlib.Path(values.labels).is_file():
+            raise Refused(
+                f"--{name} names columns of a CSV file of labels; say --labels=FILE.csv"
+            )
+    if values.groups is not None or values.slices is not None:
+        table = {"metadata": values.slices or (), "groups": values.groups}
+    elif _are_shards(values):
         load_images = data.tar_shards
         if not values["labels"].present:
             labels = "cls"
@@ -255,6 +264,7 @@ def _pictures(values: Values, class_names: Sequence[str] | None) -> jaxrob.Datas
         background=values.background,
         value_range=_numbers(values, "value_range", float),
         slice_at=_numbers(values, "slice_at", int),
+        **table,
     )
 
 

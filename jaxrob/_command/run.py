@@ -62,7 +62,8 @@ _COMMANDS = {
             "What is good enough": (
                 define.requirements(
                     *("robustness.low", "robustness", "accuracy", "worst_class"),
-                    *("decided_ratio", "difference", "mce"),
+                    *("worst_slice.robustness.low", "decided_ratio"),
+                    *("difference", "mce"),
                     more='"gaussian blur: robustness.low>=0.5" is of one alteration, '
                     '"mce<=0.7" of all. ',
                 ),

@@ -77,9 +77,11 @@ def quantities(
     An assessment has "robustness"; "robustness.low", the lower end of its confidence
     interval; "accuracy", the lowest at any level that was looked at (of decided inputs,
     if some are not); "worst_class", the lowest robustness of any class with inputs;
-    and "decided_ratio", the lowest share of decided inputs at an accepted level. From
-    few images the robustness is the interval on the data set, unless only the levels
-    leave its width, and the last three are not known. Scores have no classes.
+    "worst_slice.robustness.low", the lowest end of the joint intervals of
+    `Assessment.by`, over all columns; and "decided_ratio", the lowest share of decided
+    inputs at an accepted level. From few images the robustness is the interval on the
+    data set, unless only the levels leave its width, and the last four are not known.
+    Scores have no classes.
 
     RoMA has "plr", the mean over the inputs, and "plr.low", the mean of the lower ends
     of their intervals. An input without an answer counts with its crude Monte Carlo

@@ -79,6 +79,15 @@ def _worst_class(result: Assessment) -> float:
     return float(np.min(robustness[counts.inputs[0] > 0]))
 
 
+def _worst_slice(result: Assessment) -> float:
+    table = getattr(result.curve, "table", None)
+    if table is None or not table.columns or result.sampling or result.scores:
+        return math.nan
+    columns = [result.by(name) for name in table.columns]
+    lows = [one.joint_interval.low for column in columns for one in column.slices]
+    return float(np.min(lows))
+
+
 _GOOD = "the share of the range over which the network is good enough, on"
 _DISTINCT = (
     "the probability that a random perturbation of an image leads to no distinct "
@@ -112,6 +121,14 @@ QUANTITIES = {
         OF_ALTERATION,
         "the robustness of the class for which it is lowest",
         _worst_class,
+        over_levels=True,
+    ),
+    "worst_slice.robustness.low": Quantity(
+        OF_ALTERATION,
+        "the lowest end of the joint intervals of the robustness of the images with "
+        "each value of a column of metadata",
+        _worst_slice,
+        of_tested=False,
         over_levels=True,
     ),
     "decided_ratio": Quantity(

@@ -82,6 +82,28 @@ def test_labels_of_a_file_and_names_in_another_order(assess, place, tmp_path):
     check(assess(labels), 2, "10")
 
 
+def test_groups_and_slices_of_a_table(assess, place, tmp_path):
+    pictures = sorted((place / "pictures").rglob("*.png"))
+    rows = [
+        f"{one.parent.name}/{one.name},{one.parent.name},{'AB'[i % 2]},patient-{i % 9}"
+        for i, one in enumerate(pictures)
+    ]
+    table = tmp_path / "labels.csv"
+    table.write_text("\n".join(["file,label,scanner,patient", *rows]))
+    given = f"--labels={table}", "--groups=patient", "--slices=scanner"
+    page, gate = tmp_path / "page.md", "--require=worst_slice.robustness.low>=0.99"
+    check(assess(*given, gate, f"--report={page}"), 1, "worst_slice.robustness.low is")
+    found = only(tmp_path / "results")
+    assert sorted(one.value for one in found.by("scanner").slices) == ["A", "B"]
+    lows = [one.joint_interval.low for one in found.by("scanner").slices]
+    assert reporting.quantities(found)["worst_slice.robustness.low"] == min(lows)
+    said = page.read_text()
+    assert "## By slices" in said and "| A | 20 |" in said and "9 by patient" in said
+    assert "patient-" not in said + found.to_json()
+    check(assess("--groups=patient"), 2, "--groups", "--labels=")
+    check(assess(*given[:1], "--slices=site"), 2, "'site'")
+
+
 def test_shards_that_are_read_when_needed_and_a_damaged_picture(
     assess, place, tmp_path
 ):

@@ -43,11 +43,15 @@ from jaxrob.reporting._words import (
     corruption_means,
     corruptions,
     error_text,
+    interval,
     level_of,
     percent_of,
     severity_text,
     short,
 )
+
+# The least robust ones of a column with more.
+_MOST_SLICES = 20
 
 
 def common_corruptions(report: Report) -> Iterator[Section]:
@@ -77,6 +81,40 @@ def common_corruptions(report: Report) -> Iterator[Section]:
             parts.append(Text(say("alexnet"), "soft"))
     if len(parts) > 1:
         yield Section("Common corruptions", parts, "corruptions")
+
+
+def slices(report: Report) -> Iterator[Section]:
+    parts: list[Part] = []
+    for network in report.networks:
+        for one in network.results.assessments:
+            table_of_images = getattr(one.curve, "table", None)
+            if table_of_images is None or one.sampling or one.scores:
+                continue
+            for name in table_of_images.columns:
+                parts += [Heading(network.name)] * (report.many and not parts)
+                parts.append(_slices(one, name))
+    if parts:
+        yield Section("By slices", [Text(say("slices")), *parts], "slices")
+
+
+def _slices(one: Assessment, name: str) -> Table:
+    found = one.by(name)
+    worst = f"{found.worst.value} is worse than all others"
+    if not found.is_told_apart:
+        worst = "which is worst cannot be told apart from chance"
+    return table(
+        found.slices[:_MOST_SLICES],
+        (name, "row", lambda it: it.value),
+        ("images", "n", lambda it: f"{int(it.assessment.counts.inputs[0].sum()):,}"),
+        ("good enough over", "n", lambda it: _good_over(it.assessment)),
+        ("joint interval", "n", lambda it: interval(*it.joint_interval)),
+        caption=f"{readable(one.alteration)}: {worst}",
+    )
+
+
+def _good_over(one: Assessment) -> str:
+    bound = f" ± {100 * one.error_bound:.1f}" if one.error_bound else ""
+    return f"{100 * one.robustness:.1f}{bound} %"
 
 
 def earlier(report: Report) -> Iterator[Section]:
@@ -311,6 +349,7 @@ SECTIONS: tuple[Callable[[Report], Iterator[Section]], ...] = (
     first_page,
     results,
     common_corruptions,
+    slices,
     tested,
     domain,
     plan,

@@ -100,6 +100,9 @@ def _data(results: Results) -> Pairs:
     if own and all(own):
         labels = line("own_labels")
     facts.append(("right answers", labels))
+    groups = [_groups(_entry(one, "dataset", "groups")) for one in sources]
+    if any(groups):
+        facts.append(("images in groups", _same(one or "none" for one in groups)))
     for name, describe in (
         ("pictures left out", _left_out),
         ("files skipped", _skipped),
@@ -113,6 +116,16 @@ def _data(results: Results) -> Pairs:
         if any(texts):
             facts.append((name, _same(text or "none" for text in texts)))
     return tuple(facts)
+
+
+def _groups(facts: Any) -> str:
+    if not isinstance(facts, dict):
+        return ""
+    return (
+        f"{facts['number']:,} by {facts['column']}, the largest "
+        f"{100 * facts['largest']:.1f} % of the images; worth "
+        f"{facts['effective']:.4g} groups of one size"
+    )
 
 
 def _counts(counts: Sequence[np.ndarray], names: Sequence[str]) -> str:
