@@ -19,7 +19,7 @@ from jaxrob._classifiers.network import Score
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.evaluate import Arguments, Run, checked, prepare_run, source_ahead
-from jaxrob._engine.provenance import alteration_fingerprint
+from jaxrob._engine.provenance import alteration_fingerprint, warn_of_copies
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import settings, words
 from jaxrob.metrics import RULES
@@ -156,6 +156,8 @@ def assess(
         source_ahead(prepared) as run,
     ):
         explorations = explore(run, criterion, strategy)
+        if isinstance(run.dataset, Dataset):
+            warn_of_copies(run.source()["dataset"], len(run.dataset))
     results = tuple(
         result_of(run, place, exploration, criterion, rule, strategy)
         for place, exploration in enumerate(explorations)

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import platform
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -12,6 +13,7 @@ from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_type
 from jaxrob._arguments.messages import classifier_wanted, dataset_wanted
+from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import Score, on_host
 from jaxrob._classifiers.trace import fingerprinted_classifier
@@ -28,6 +30,7 @@ from jaxrob._identity.identity import (
     text,
 )
 from jaxrob._keys import check_key
+from jaxrob._metadata import ImageTable
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._groups import effective_groups
@@ -84,7 +87,8 @@ def provenance(
         "rescale" that all files agree on (of pictures that are read when needed, those
         of the first); of images in "groups" the "column" that names them, their
         "number", the "largest"'s share of the images, the "effective" number (1 over
-        the sum of squared shares) and a "digest".
+        the sum of squared shares) and a "digest"; and "copies", the number of images
+        that an earlier one equals, but for one of its own group, where there are any.
     """
     check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
     check_type("dataset", dataset, Dataset | BatchedDataset, dataset_wanted(dataset))
@@ -94,14 +98,17 @@ def provenance(
     if not isinstance(classifier.apply_fn, Fingerprinted):
         image_shape = first_batch(dataset).images.shape[1:]
         classifier = fingerprinted_classifier(classifier, image_shape)
-    is_own, more = False, {}
+    is_own, more, table = False, {}, ImageTable()
     if isinstance(dataset, Dataset):
         is_own = dataset.labels is None or dataset._has_pseudo_labels
         if dataset._reading is not None:
             more["reading"] = {**dataset._reading}
-        table = dataset._table
-        if dataset.groups is not None and table and table.groups is not None:
+        table = dataset._table or table
+        if dataset.groups is not None and table.groups is not None:
             more["groups"] = _groups(dataset.groups, table.groups)
+    fingerprint, contents = _fingerprint(dataset)
+    if copies := _copies(contents, more.get("groups") and table.groups):
+        more["copies"] = copies
     return {
         "versions": {**_versions()},
         "devices": {
@@ -115,7 +122,7 @@ def provenance(
         "network": _network(classifier),
         "dataset": {
             "name": dataset.name,
-            "fingerprint": dataset_fingerprint(dataset),
+            "fingerprint": fingerprint,
             "labels": "own answers" if is_own else "given",
             **more,
         },
@@ -183,15 +190,46 @@ def alteration_fingerprint(alteration: Alteration) -> str | None:
 
 def dataset_fingerprint(dataset: Dataset | BatchedDataset) -> str:
     """Returns a digest of images and labels that does not depend on the batches."""
+    return _fingerprint(dataset)[0]
+
+
+def _fingerprint(dataset: Dataset | BatchedDataset) -> tuple[str, list[Any]]:
+    """Returns the digest, and for each image what equal ones share."""
     batches = [dataset] if isinstance(dataset, Dataset) else dataset.batches()
     images, labels, kind = hashlib.blake2b(), hashlib.blake2b(), ""
+    contents: list[Any] = []
     for batch in batches:
         kind = f"{batch.images.dtype}{batch.images.shape[1:]}"
         if isinstance(batch.images, StoredImages):
             images.update(batch.images.fingerprint().encode())
+            files = batch.images.store.digests(batch.images.indices)
+            contents += map(bytes, files)
         else:
             for first in range(0, len(batch), _CHUNK):
-                images.update(contiguous(batch.images[first : first + _CHUNK]))
+                some = contiguous(batch.images[first : first + _CHUNK])
+                images.update(some)
+                contents += [hash(one.tobytes()) for one in some]
         if batch.labels is not None:
             labels.update(contiguous(batch.labels))
-    return digest([kind, images.hexdigest(), labels.hexdigest()])
+    return digest([kind, images.hexdigest(), labels.hexdigest()]), contents
+
+
+def _copies(contents: Sequence[Any], groups: np.ndarray | None) -> int:
+    different = len({*contents})
+    if groups is None:
+        return len(contents) - different
+    return len({*zip(contents, groups.tolist())}) - different
+
+
+# The share of copies from which on intervals are much too narrow.
+_MOST_COPIES = 0.01
+
+
+def warn_of_copies(facts: Mapping[str, Any], length: int) -> None:
+    copies = facts.get("copies", 0)
+    if copies > _MOST_COPIES * length:
+        warn(
+            f"{copies} of {length} images are copies of others, as if there were more "
+            "to go by: the intervals are too narrow. Leave the copies out, or say "
+            "which belong together: jaxrob.Dataset(..., metadata=, groups=)"
+        )

@@ -348,7 +348,7 @@ def test_functions_that_return_other_shapes_are_rejected():
 def test_the_jump_beside_the_identity_is_named():
     """Rounding down darkens values just above the classifier's threshold."""
     labels = np.arange(100) % 2
-    pixels = np.float32((100.5 + 2 * labels) / 255)
+    pixels = np.float32((100.5 + 2 * labels + np.linspace(0, 0.1, 100)) / 255)
     dataset = jaxrob.Dataset(np.tile(pixels[:, None, None, None], (1, 8, 8, 1)), labels)
 
     def answers(variables, images):

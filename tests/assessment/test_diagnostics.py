@@ -69,7 +69,8 @@ def test_steps_that_an_alteration_declares_are_no_jitter(resolution):
 
     stepwise = jaxrob.Alteration("steps", inverted, 0, 1, resolution=resolution)
     classifier = jaxrob.Classifier(lambda _, x: 5 * jnp.hstack([x, 1 - x]), None)
-    data = jaxrob.Dataset(np.ones((99, 1), np.float32), np.zeros(99, int))
+    images = np.linspace(0.9, 1, 99, dtype=np.float32)[:, None]
+    data = jaxrob.Dataset(images, np.zeros(99, int))
     found = jaxrob.assess(classifier, data, stepwise, 0.8, strategy=Uniform(257))
     assert ("jitter" in found.diagnostics.signs) == (resolution is None)
 

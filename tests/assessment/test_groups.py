@@ -23,8 +23,8 @@ CLASSIFIER = jaxrob.Classifier(network, 2.0, "logits")
 def data(sizes, rng, **more):
     """Grey pictures; those of a group are alike, and so are their answers."""
     groups = np.repeat(np.arange(len(sizes)), sizes)
-    grey = rng.random(len(sizes))[groups] + 0.01 * rng.random(len(groups))
-    images = np.clip(grey, 0, 1).astype(np.float32)[:, None, None, None]
+    grey = 0.95 * rng.random(len(sizes))[groups] + 0.05 * rng.random(len(groups))
+    images = grey.astype(np.float32)[:, None, None, None]
     labels = (grey > 0.3).astype(int)
     names = np.array([f"patient-{number:03d}" for number in groups])
     metadata = {"patient": names, **more.pop("metadata", {})}
@@ -159,6 +159,23 @@ def test_tables_that_are_refused(metadata, groups, named):
     images = np.zeros((3, 2, 2, 1), np.float32)
     with pytest.raises(ValueError, match=named):
         jaxrob.Dataset(images, [0, 1, 1], metadata=metadata, groups=groups)
+
+
+def test_copies_are_counted_and_groups_explain_them():
+    rng = np.random.default_rng(6614)
+    images = np.repeat(rng.random((20, 2, 2, 1), dtype=np.float32), 100, axis=0)
+    labels = (images.mean((1, 2, 3)) > 0.5).astype(int)
+    with pytest.warns(jaxrob.RobustnessWarning, match="1980 of 2000 images are copies"):
+        found = assessed(jaxrob.Dataset(images, labels), threshold=0.3)
+    assert found.provenance["dataset"]["copies"] == 1980
+    pictures = np.repeat(np.arange(20), 100)
+    metadata = {"picture": pictures}
+    dataset = jaxrob.Dataset(images, labels, metadata=metadata, groups="picture")
+    found = assessed(dataset, threshold=0.3)
+    assert "copies" not in found.provenance["dataset"]
+    one = assessed(jaxrob.Dataset(images[::100], labels[::100]), threshold=0.3)
+    (low, high), (least, most) = found.confidence_interval, one.confidence_interval
+    assert low <= least + 1e-9 and high >= most - 1e-9
 
 
 def test_slices_that_are_refused(grouped):

@@ -14,6 +14,7 @@ from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.trace import fingerprinted_classifier
 from jaxrob._engine.evaluate import Arguments, checked, prepare_run, source_ahead
 from jaxrob._engine.provenance import (
+    _fingerprint,
     classifier_fingerprint,
     dataset_fingerprint,
     provenance,
@@ -143,9 +144,9 @@ def test_data_are_read_for_the_provenance_once_and_only_if_it_is_asked_for(
     tmp_path, monkeypatch
 ):
     found = []
-    read = dataset_fingerprint
+    read = _fingerprint
     monkeypatch.setattr(
-        "jaxrob._engine.provenance.dataset_fingerprint",
+        "jaxrob._engine.provenance._fingerprint",
         lambda data: found.append(1) or read(data),
     )
     with prepare_run(arguments()):
