@@ -242,7 +242,7 @@ def _as_label(value: Any) -> Any:
         return _own(value)
     if isinstance(value, str | bytes | int | float | np.generic | None):
         return value
-    copy = np.array(value)  # Of any buffer or sequence, which may be filled again.
+    copy = np.array(value)  # It may be filled again.
     return value if copy.dtype == object else copy
 
 

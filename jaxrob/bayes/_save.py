@@ -220,10 +220,12 @@ def _read(arrays: dict[str, np.ndarray]) -> tuple[_Header, dict[str, Any]]:
             array = array.view(jnp.dtype(dtype))
         if array is None or digest([array]) != digest_of_array:
             raise ValueError(f"the array {name!r} is not what was written")
-        is_key, array = dtype in _KEYS, jnp.asarray(array)
-        node[place[-1]] = (
-            jax.random.wrap_key_data(array, impl=dtype) if is_key else array
-        )
+        found = jnp.asarray(array)
+        if found.dtype.kind in "iu" and not np.array_equal(found, array):
+            raise ValueError(f"{name!r} needs jax_enable_x64")
+        if dtype in _KEYS:
+            found = jax.random.wrap_key_data(found, impl=dtype)
+        node[place[-1]] = found
     if arrays:
         raise ValueError(f"it holds unknown arrays: {sorted(arrays)!a:.80}")
     return header, tree
@@ -236,18 +238,13 @@ def _check_module(kind: str, tree: dict[str, Any], module: Any) -> None:
     prefix = {"posterior": "location", "draws": "variables/params"}.get(
         kind, "variables"
     )
-    node: Any = tree
-    for name in prefix.split("/"):
-        node = node[name]
-    found, wanted = _flat(node), _flat(as_dicts(nnx.state(module, nnx.Param)))
+    found, wanted = _flat(tree), _flat(as_dicts(nnx.state(module, nnx.Param)))
     lead = 1 if kind in ("draws", "members") else 0
     for name, array in wanted.items():
+        name = f"{prefix}/{name}"
         shape = found[name].shape[lead:] if name in found else None
         if shape != array.shape:
-            raise ValueError(
-                f"'{prefix}/{name}' has the shape {shape}; the module's is "
-                f"{array.shape}"
-            )
+            raise ValueError(f"{name!r} has shape {shape}, not {array.shape}")
 
 
 def _flat(node: Any) -> dict[str, Any]:

@@ -96,9 +96,6 @@ def test_files_need_no_pickle_and_come_back(tmp_path, made, written, modules):
             loaded, whole = (vars(one).copy() for one in (loaded, whole))
             assert loaded.pop("likelihood") == whole.pop("likelihood")
         same(loaded, whole)
-    path.write_bytes(written["draws"])
-    with np.load(path, allow_pickle=False) as archive:
-        assert archive["variables/params/Dense_0/kernel"].shape == (4, 9, 8)
 
 
 def test_names_and_places_without_arrays_come_back(tmp_path):
@@ -118,9 +115,7 @@ def test_names_and_places_without_arrays_come_back(tmp_path):
         class_names=("c", "b", "a"),
     )
     bayes.save(tmp_path / "file.npz", named)
-    loaded = bayes.load(tmp_path / "file.npz", flipped_if_asked)
-    same(named, loaded)
-    assert loaded.class_names == ("c", "b", "a")
+    same(named, bayes.load(tmp_path / "file.npz", flipped_if_asked))
 
 
 def test_damaged_files(tmp_path, made, written, modules):
@@ -179,6 +174,10 @@ def test_what_cannot_be_saved(tmp_path, modules, images):
         with pytest.raises(ValueError, match="value"):
             bayes.save(path, bayes.ensemble(lambda variables, images: images, [tree]))
     assert not path.exists()
+    with jax.enable_x64(True):
+        bayes.save(path, bayes.ensemble(module, [{"wide": jnp.asarray(2**31)}]))
+    with pytest.raises(ValueError, match="x64"):
+        bayes.load(path, module)
 
 
 def test_what_is_no_module(tmp_path, written):
