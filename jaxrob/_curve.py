@@ -327,7 +327,7 @@ class ReducedCurve:
     Attributes:
       levels: float64 `[L]`.
       counts: the `jaxrob.metrics.Counts` by class, `[L, K]`, with the ranks of the
-        right class up to the tenth; the confusion is kept up to 64 classes.
+        right class up to the tenth, or a confusion `[L, K, K + 1]`, kept up to K = 64.
       alpha: the confidence level that decided which answers are "unknown", or None.
     """
 

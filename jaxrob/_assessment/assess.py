@@ -170,8 +170,7 @@ def _checked_alterations(
 ) -> tuple[Alteration, ...]:
     if isinstance(alteration, Alteration):
         return (alteration,)
-    wanted = "jaxrob.Alteration, or one"
-    return checked_sequence("alteration", alteration, Alteration, wanted)
+    return checked_sequence("alteration", alteration, Alteration, "jaxrob.Alteration")
 
 
 def checked_measure(measure: Any, score: Score | None) -> str:

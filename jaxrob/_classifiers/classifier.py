@@ -116,7 +116,7 @@ class Classifier:
     def from_linen(
         module: Any, variables: Any, outputs: str = "logits", **call: Any
     ) -> "Classifier":
-        """Wraps a Flax Linen module with its variables.
+        """Wraps a Flax Linen module with its variables; for `outputs` see `Classifier`.
 
         Example::
 
@@ -144,7 +144,7 @@ class Classifier:
     ) -> "Classifier":
         """Wraps a copy of a Flax NNX module in its present state, in evaluation mode.
 
-        What `from_torch` says of an argument holds here too, unless it is below.
+        For `outputs` see `Classifier`, for what is not below `from_torch`.
 
         Args:
           module: the module, called with images `[B, H, W, C]`.
@@ -172,7 +172,7 @@ class Classifier:
             module, state = eqx.nn.make_with_state(Net)(jax.random.key(0))
             classifier = jaxrob.Classifier.from_equinox(module, state)
 
-        What `from_torch` says of an argument holds here too, unless it is below.
+        For `outputs` see `Classifier`, for what is not below `from_torch`.
 
         Args:
           module: the module, called with one image, `[C, H, W]` by default, under
@@ -402,7 +402,7 @@ class Classifier:
         """Wraps a function on the host, of any framework or service, without gradients.
 
         An exception that it raises is passed on, with a note of the batch's shape.
-        What `from_torch` says of an argument holds here too, unless it is below.
+        For `outputs` see `Classifier`, for what is not below `from_torch`.
 
         Args:
           function: takes float32 images `[B, H, W, C]` as a NumPy array, which it may

@@ -229,8 +229,8 @@ def _check_words(command: _Command, words: Sequence[str]) -> None:
         raise Refused(f"expected {command.words}; got {' '.join(words) or 'nothing'}")
     if most is not None and len(words) > most:
         raise Refused(
-            f"unknown arguments: {' '.join(words[most:])}. Flags begin with --, and "
-            "texts with spaces or parentheses stand in quotation marks"
+            f"unknown arguments: {' '.join(words[most:])}. Flags are --name=value, "
+            "and texts with spaces or parentheses stand in quotation marks"
         )
 
 

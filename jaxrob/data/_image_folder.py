@@ -115,8 +115,8 @@ def image_folder(
         least at which no side is shorter than `resize` or `size` asks: faster for large
         originals, but of other pixels, as the provenance says.
       unreadable: "error" rejects a damaged image, or one smaller than the crop;
-        "leave_out" leaves them out, with a warning, and counts and names them in the
-        provenance. To know them, all images are decoded once more, now.
+        "leave_out" leaves them out, with a warning, and names them in the provenance,
+        but no whole image of another kind. All images are decoded once more, now.
       max_bytes: the largest size of all decoded images together at which they are kept
         in memory, by default 1 GiB; also of a tar.gz archive's images, undecoded.
       background: the colour on which transparent pictures are laid: a name or number

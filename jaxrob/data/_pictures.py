@@ -271,7 +271,7 @@ def _expected(
             first = first or error
             continue
         *size, channels = image.shape
-        why = f", as {name} has: pass size=(height, width), or read them apart"
+        why = f", as {name} has: resize by size=(height, width), read other kinds apart"
         upright = None if fit.crop or fit.resize else (size[0], size[1])
         return image.shape, Expected(upright, channels, image.dtype, why), odd
     raise ValueError(f"{pictures.path}: none of its pictures is readable. {first}")

@@ -18,7 +18,7 @@ MAX_PIXELS = 178_956_970
 
 
 class Unsuited(ValueError):
-    """A whole picture that fits no argument, or not the others; never left out."""
+    """A whole picture that does not fit an argument, or others; never left out."""
 
 
 class Shown(NamedTuple):

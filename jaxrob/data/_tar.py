@@ -145,8 +145,8 @@ def _samples(
     path: pathlib.Path, extension: str | None, read_label: Callable[[bytes], str]
 ) -> tuple[list[_Sample], list[str]]:
     with open_file(path) as file:
-        if is_gzip(file):
-            raise ValueError(f"{path}: compressed; uncompress it: gunzip {path.name}")
+        if is_gzip(file) or path.suffix in (".xz", ".zst"):
+            raise ValueError(f"{path}: compressed; make it a .tar, as gunzip does")
     pictures: dict[str, tuple[str, Member]] = {}
     labels: dict[str, str] = {}
     keys: dict[str, None] = {}

@@ -200,7 +200,7 @@ def make_schedule(
         raise ValueError(f"epochs must be None beside images_seen; got {epochs}")
     if images_seen < batch_size:
         raise ValueError(
-            f"images_seen must be at least {batch_size}; got {images_seen}"
+            f"images_seen must be at least batch_size, {batch_size}; got {images_seen}"
         )
     return Schedule(steps, images_seen // batch_size)
 

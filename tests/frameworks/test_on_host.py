@@ -75,12 +75,12 @@ def test_roma_fills_the_batches(counted):
     assert (found.plr >= 0).all()
 
 
-def test_a_buffer_that_is_filled_again_holds_no_old_answers():
+def test_images_and_answers_are_buffers_that_a_function_may_fill_again():
     images, buffer = np.zeros((12, 4, 4, 1), np.float32), np.empty((4, 2), np.float32)
     images[:6] = 1
 
     def outputs(some):
-        buffer[:, 0], buffer[:, 1] = 0, 20 * some.mean((1, 2, 3)) - 10
+        buffer[:, 0], buffer[:, 1], some[:] = 0, 20 * some.mean((1, 2, 3)) - 10, 0
         return buffer
 
     classifier = jaxrob.Classifier.from_host(outputs, 2, batch_size=4)
