@@ -83,7 +83,7 @@ def test_what_an_assessor_needs_is_there():
         f"{100 * low:.1f} to {100 * high:.1f} %",
         "“owl” taken for “cat”",
         "The lens cap was on.",
-        "in doubt, of gaussian blur: see",
+        "in doubt, about gaussian blur: see",
         "Good enough: the one check is met.",
         "0.8.0",
         "[0, 17]",

@@ -37,6 +37,7 @@ def check(result, log_p, largest=0.2):
     assert np.abs(z).max() < 3.5 and abs(z.mean()) < 3 / np.sqrt(len(z))
 
 
+@pytest.mark.slow
 def test_two_classes_add_up_within_the_budget():
     both = classifier([plane(1e-7)], [plane(3e-7, -WEIGHTS)])
     result = run(both, "auto", budget=None)
