@@ -268,6 +268,7 @@ def crossing(least, threshold=0.8):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*are copies")
 def test_severities_are_there_for_mce_whatever_asap_chooses():
     curve = jaxrob.evaluate(classifier(0.06), DATA, CONTRAST, presets.SEVERITIES)
     expected = [accuracy_at(severity, 0.06) for severity in range(6)]

@@ -286,7 +286,9 @@ class Case(NamedTuple):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:unaltered, the accuracy", "ignore:the images of")
+@pytest.mark.filterwarnings(
+    "ignore:unaltered, the accuracy", "ignore:the images of", "ignore:.*are copies"
+)
 def test_random_data_sets_and_settings(cases):
     """No run fails, and none misses the truth more often than it says."""
     rng = np.random.default_rng(36)

@@ -192,7 +192,7 @@ def test_the_thread_of_the_provenance_raises_its_error(monkeypatch):
     def fails(data):
         raise MemoryError("no room")
 
-    monkeypatch.setattr("jaxrob._engine.provenance.dataset_fingerprint", fails)
+    monkeypatch.setattr("jaxrob._engine.provenance._fingerprint", fails)
     with prepare_run(arguments()) as run, source_ahead(run) as ahead:
         with pytest.raises(MemoryError, match="no room"):
             ahead.source()
