@@ -53,6 +53,7 @@ def test_two_classes_add_up_within_the_budget():
     check(run(both, "auto", budget=int(result.needed.max())), np.log(4e-7))
 
 
+@pytest.mark.slow
 def test_two_modes_of_one_class_are_found():
     result = run(two_modes())
     assert (result.status == "importance").all()
