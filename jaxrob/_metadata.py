@@ -9,6 +9,8 @@ from jaxrob._arguments.checks import check_choice, check_type, checked_text
 from jaxrob._codec import Array, Layout
 
 _OfImages = Annotated[np.ndarray, Array("N", "int32", at_least=0, is_packed=True)]
+# What tables write where there is no value, as text.
+_NO_VALUE = ("", "nan", "NaN", "NaT", "None", "<NA>")
 # What a slice of images without a value is called.
 _MISSING = "(missing)"
 
@@ -63,7 +65,7 @@ def checked_metadata(
                 f"got the shape {values.shape}"
             )
         if values.dtype.kind not in "biufUT":
-            values = np.array(["" if one is None else str(one) for one in values])
+            values = np.array([str(one) for one in values])
         found[name] = values
     if groups is not None:
         check_choice("groups", groups, found)
@@ -99,4 +101,6 @@ def _column(values: np.ndarray) -> Column:
 def _is_missing(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind == "f":
         return np.isnan(values)
-    return values == "" if values.dtype.kind in "UT" else np.zeros(len(values), bool)
+    if values.dtype.kind in "UT":
+        return np.isin(values, _NO_VALUE)
+    return np.zeros(len(values), bool)

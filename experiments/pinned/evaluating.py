@@ -86,8 +86,11 @@ def _unknown_answers() -> Any:
 
 def _of(map: Any, **settings: Any) -> jaxrob.Classifier:
     """The linear network, with a function of its logits."""
-    function = lambda parts, images: map(world.linear(parts, images))  # noqa: E731
-    return jaxrob.Classifier(function, world.variables(), **settings)
+
+    def mapped(parts: Any, images: jax.Array) -> Any:
+        return map(world.linear(parts, images))
+
+    return jaxrob.Classifier(mapped, world.variables(), **settings)
 
 
 def _every_output() -> Any:

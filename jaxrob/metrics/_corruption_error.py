@@ -186,12 +186,12 @@ class _Errors(NamedTuple):
     rates: np.ndarray
     # `[2, N]`, both for each image; None without single answers.
     wrong: np.ndarray | None = None
-    labels: np.ndarray | None = None  # `[N]`; None without single answers
+    labels: Any = None  # `[N]`; None without single answers
     fingerprint: str | None = None  # the data set's; None if unknown
     num_classes: int | None = None  # K; None if unknown
     size: int | None = None  # of the corruption's parameters, in pixels
     exact: bool = False  # whether the numbers are published ones
-    groups: np.ndarray | None = None  # `[N]`, equal where images belong together
+    groups: Any = None  # `[N]`, equal where images belong together
 
 
 def _benchmark_errors(name: str, curves: Any, relative: bool) -> list[_Errors]:
@@ -386,10 +386,10 @@ def _why_no_interval(some: Sequence[_Errors]) -> str:
         return "a curve keeps only counts (reduced): there are no images to resample"
     first = some[0]
     for one in some[1:]:
-        if not np.array_equal(one.groups, first.groups):  # pyright: ignore
+        if not np.array_equal(one.groups, first.groups):
             return "the curves are not all of the same groups of images"
         prints = {one.fingerprint, first.fingerprint} - {None}
-        if len(prints) > 1 or not np.array_equal(one.labels, first.labels):  # pyright: ignore
+        if len(prints) > 1 or not np.array_equal(one.labels, first.labels):
             return "the curves are not all of the same images, in the same order"
     return ""
 

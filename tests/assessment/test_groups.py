@@ -154,6 +154,8 @@ def test_a_comparison_swaps_whole_groups():
         ({"patient": [1, None, 2]}, "patient", "metadata"),
         ({"patient": [1, np.nan, 2]}, "patient", "metadata"),
         ({"patient": ["a", "", "b"]}, "patient", "metadata"),
+        ({"patient": ["a", np.nan, "b"]}, "patient", "metadata"),
+        ({"patient": np.array(["a", np.nan, "b"], object)}, "patient", "metadata"),
         ({"": [1, 2, 3]}, None, "metadata"),
     ],
 )

@@ -45,6 +45,7 @@ from jaxrob.reporting._words import (
     error_text,
     interval,
     level_of,
+    percent,
     percent_of,
     severity_text,
     short,
@@ -113,8 +114,8 @@ def _slices(one: Assessment, name: str) -> Table:
 
 
 def _good_over(one: Assessment) -> str:
-    bound = f" ± {100 * one.error_bound:.1f}" if one.error_bound else ""
-    return f"{100 * one.robustness:.1f}{bound} %"
+    bound = f" ± {percent(one.error_bound)}" if one.error_bound else ""
+    return percent(one.robustness) + bound
 
 
 def earlier(report: Report) -> Iterator[Section]:
