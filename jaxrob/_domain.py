@@ -177,9 +177,9 @@ def fingerprinted(
     return dataclasses.replace(alteration, alterations=own)
 
 
-def plain_levels(levels: np.ndarray) -> list[Any]:
-    """Numbers of `[L]`, tuples of `[L, d]`: they have hashes."""
-    return [tuple(one) if isinstance(one, list) else one for one in levels.tolist()]
+def levels_of(levels: np.ndarray) -> list[Any]:
+    """Returns levels `[L]` as numbers, `[L, d]` as tuples, which have hashes."""
+    return [tuple(one) if levels.ndim > 1 else one for one in levels.tolist()]
 
 
 def level_text(level: Level | np.ndarray) -> str:
