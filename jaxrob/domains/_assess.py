@@ -1,7 +1,6 @@
 """The accepted volume of a domain: on which share of its levels a network is good."""
 
 import dataclasses
-import itertools
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -9,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import jax
 import numpy as np
-import scipy
 from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.texts import collected, readable, warn
-from jaxrob._assessment.assess import checked_measure
+from jaxrob._arguments.texts import collected, warn
+from jaxrob._assessment.assess import checked_measure, provenance_of
 from jaxrob._assessment.assessment import MEASURE, Provenance
 from jaxrob._assessment.criterion import Criterion, Tolerance, named_setting
 from jaxrob._assessment.explore import SomeImages, check_few
@@ -35,14 +33,13 @@ from jaxrob._codec import (
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._domain import Domain
-from jaxrob._engine.evaluate import Arguments, Run, checked, prepare_run, source_ahead
-from jaxrob._engine.provenance import alteration_fingerprint, warn_of_copies
+from jaxrob._engine.evaluate import Arguments, checked, prepare_run, source_ahead
+from jaxrob._engine.provenance import warn_of_copies
 from jaxrob._keys import host_generator
-from jaxrob.alterations._alteration import settings, words
 from jaxrob.domains._levels import by_distribution, uniform
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._counts import checked_confidence_level
-from jaxrob.strategies import Strategy, Task, Volume
+from jaxrob.strategies import Strategy, Volume
 from jaxrob.strategies._drive import Subject, concluded, drive
 from jaxrob.strategies._strategy import (
     STATUSES,
@@ -55,8 +52,6 @@ if TYPE_CHECKING:
 
 _UNIT = Number(at_least=0, at_most=1)
 _ENDS = Row(_UNIT, ascends=True)
-# Along each side of a map of the model.
-_CELLS = 25
 
 
 class Axis(NamedTuple):
@@ -67,21 +62,6 @@ class Axis(NamedTuple):
     lower: float
     upper: float
     identity: float
-
-
-class ModelMap(NamedTuple):
-    """What the model thinks of two alterations, the others unaltered; no guarantee.
-
-    Attributes:
-      first: the place of the one alteration in the domain.
-      second: that of the other.
-      probability: float64 `[G, H]`, the model's probability that the middle of a cell
-        is accepted, of equal cells from the first's and the second's lowest levels on.
-    """
-
-    first: Annotated[int, Integer(0)]
-    second: Annotated[int, Integer(0)]
-    probability: Annotated[np.ndarray, Array("G, H", at_least=0, at_most=1)]
 
 
 @document("jaxrob domain assessment 1")
@@ -115,8 +95,6 @@ class DomainAssessment:
       seen: integers `[L]`, on how many images.
       values: float64 `[L]`, the measure on these.
       sides: integers `[L]`, by all images: 1 accepted, -1 not accepted, 0 open.
-      maps: what the model that chose levels thinks, for each two alterations. It
-        guarantees nothing. Empty with a distribution.
       warnings: what the call warned of (`jaxrob.RobustnessWarning`), a message each.
       provenance: see `jaxrob.provenance`, with the domain as "alteration".
       seconds: the time the answers took, compilation included.
@@ -146,37 +124,15 @@ class DomainAssessment:
     sides: Annotated[np.ndarray, Array("L", "int64", at_least=-1, at_most=1)] = (
         dataclasses.field(repr=False)
     )
-    maps: tuple[ModelMap, ...] = dataclasses.field(repr=False)
     warnings: tuple[str, ...] = dataclasses.field(repr=False)
     provenance: dict[str, Any] = dataclasses.field(repr=False)
     seconds: Annotated[float, Number(at_least=0)]
-
-    def __repr__(self) -> str:
-        """The question, the answer with its interval, and what it took."""
-        low, high = self.dataset_interval
-        sides = (f"{one.name} [{one.lower:g}, {one.upper:g}]" for one in self.axes)
-        parts = (
-            readable(" x ".join(sides)),
-            f"{self.measure} >= {self.threshold:g}",
-            f"accepted volume {self.accepted_volume:.4g}",
-            f"{100 * self.confidence_level:.8g} % interval [{low:.4g}, {high:.4g}]"
-            f" for this data set, {self.guarantee or 'no guarantee stated'}",
-            f"{self.status}, {self.evaluations:,} evaluations",
-        )
-        return f"DomainAssessment({'; '.join(parts)})"
 
     def _check_together(self) -> None:
         name, given = "provenance", self.provenance
         read(Provenance, given, name, is_partial=True, ignores_unknown=True)
         number = len(self.axes)
         refuse(self.levels.shape[1] != number, f"levels must be of {number} axes")
-        outside = [one for one in self.maps if max(one.first, one.second) >= number]
-        refuse(outside, f"maps must be of {number} axes")
-
-    @property
-    def is_stability(self) -> bool:
-        """As `Assessment.is_stability`."""
-        return self.provenance.get("dataset", {}).get("labels") == "own answers"
 
     def to_json(self) -> str:
         """The result as strict JSON text, NaN as null."""
@@ -229,10 +185,9 @@ def assess_domain(
       score: see `assess`; its labels have no place in the picture.
       alpha: see `assess`.
       level_distribution: how probable levels are, in place of uniformly in the box: a
-        NumPyro distribution for each alteration, in their order, whose part beyond the
-        range is left out, or a joint one (`Independent`, `GaussianCopula`, or a
-        `MultivariateNormal` of which at most 0.001 lies beyond a side). The volume is
-        then the probability of an accepted level.
+        NumPyro distribution for each alteration, in their order, or a joint one,
+        `Independent` or `GaussianCopula`. Of each, what lies beyond the range is left
+        out. The volume is then the probability of an accepted level.
       confidence_level: the coverage of the intervals, in (0, 1).
       strategy: `jaxrob.strategies.Volume`, which says how narrow the interval shall be,
         and whether its coverage is proven.
@@ -286,7 +241,12 @@ def assess_domain(
         if isinstance(run.dataset, Dataset):
             warn_of_copies(run.source()["dataset"], len(run.dataset))
         with collected() as said:
-            _warn_of_groups(subject.task, found.population_interval)
+            if subject.task.groups is not None and found.population_interval is None:
+                warn(
+                    "the images are in groups, so that the interval of the accepted "
+                    "volume is of this data set alone: none is known for all images of "
+                    "the kind"
+                )
         levels = subject.canonical(explored.history.levels)
         seen = answers.at(0, levels)
         # One by one, because all levels' counts by class may be large.
@@ -294,7 +254,6 @@ def assess_domain(
             criterion.values(answers.curve(levels[[place]], [row]))[0][0]
             for place, row in enumerate(seen)
         ]
-        model = None if distribution else getattr(explored.state, "model", None)
         robustness, sides = found.robustness, found.sides
         assert robustness is not None and subject.task.num_images
         return DomainAssessment(
@@ -319,32 +278,10 @@ def assess_domain(
             seen=np.array([one.number for one in seen]),
             values=np.array(values),
             sides=np.zeros(len(levels), int) if sides is None else sides,
-            maps=() if model is None else _maps(model, domain),
             warnings=(*run.warned, *run.warned_of_each[0], *said),
-            provenance=domain_provenance(run, own),
+            provenance=provenance_of(run, own),
             seconds=seconds,
         )
-
-
-def domain_provenance(run: Run, domain: Domain) -> dict[str, Any]:
-    """Returns a run's provenance with what the domain's alterations say of theirs."""
-    shape, source = run.image.shape, run.source()
-    of_each = {
-        name: {
-            f"{one.name}: {what}": value
-            for one in domain.alterations
-            for what, value in facts(one).items()
-        }
-        for name, facts in (
-            ("settings", lambda one: settings(one, shape)),
-            ("words", words),
-        )
-    }
-    return source | {
-        "alteration": alteration_fingerprint(domain),
-        "stochastic": source["stochastic"] or domain.stochastic,
-        **of_each,
-    }
 
 
 def _in_the_cube(
@@ -361,26 +298,3 @@ def _in_the_cube(
         return subject.canonical(levels_at(points))
 
     return Subject(subject.name, task, np.asarray, canonical)
-
-
-def _warn_of_groups(task: Task, interval: ConfidenceInterval | None) -> None:
-    if task.groups is not None and interval is None:
-        warn(
-            "the images are in groups, so that the interval of the accepted volume is "
-            "of this data set alone: for all images of the kind none is known yet"
-        )
-
-
-def _maps(model: Any, domain: Domain) -> tuple[ModelMap, ...]:
-    middles = (np.arange(_CELLS) + 0.5) / _CELLS
-    lower, upper = np.array(domain.lower), np.array(domain.upper)
-    unaltered = (np.array(domain.identity) - lower) / (upper - lower)
-    found = []
-    for first, second in itertools.combinations(range(len(lower)), 2):
-        points = np.tile(unaltered, (_CELLS, _CELLS, 1))
-        points[..., first] = middles[:, None]
-        points[..., second] = middles
-        mean, deviation = model.at(points.reshape(-1, len(lower)))
-        probability = scipy.special.ndtr(mean / deviation).reshape(_CELLS, _CELLS)
-        found.append(ModelMap(first, second, probability))
-    return tuple(found)
