@@ -28,6 +28,7 @@ from jaxrob.metrics import ALEXNET
 from jaxrob.reporting import Requirement, Results
 from jaxrob.reporting._columns import log_name
 from jaxrob.reporting._exports import check_empty
+from jaxrob.reporting._gate import beside_assessments
 from jaxrob.reporting._report import with_tester
 from jaxrob.reporting._results import adjusted, difference_text
 
@@ -200,7 +201,7 @@ def earlier_results(
         _check_none_dropped(output, there, replacing)
         return there
     # An unidentifiable network's give way to the same name's, if all is measured again.
-    alone = there.roma is None and there.attack is None
+    alone = there.roma is None and there.attack is None and there.domain is None
     if alone and others <= {None} and own is None and there.network == found.name:
         _check_none_dropped(output, there, replacing)
         return nothing
@@ -231,8 +232,8 @@ def _check_none_dropped(
         dropped += [f"the results of {', '.join(lost)}"] if lost else []
         if there.regressions and not regressions:
             dropped.append("the regressions that were found")
-    elif there.roma is not None:
-        found["RoMA"] = there.roma
+    else:
+        found |= beside_assessments(there)
     dropped += [
         f"the requirement {one.said}, which is not met"
         for one in there.requirements

@@ -24,6 +24,7 @@ from jaxrob._curve import ReducedCurve, ScoreCurve
 from jaxrob._files import short
 from jaxrob._identity.identity import contiguous
 from jaxrob.adversarial import Attack
+from jaxrob.domains._results import DomainResults
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._testing import holm
 from jaxrob.reporting._requirements import Plan, Requirement
@@ -149,6 +150,7 @@ class Results:
       roma: probabilistic local robustness, or None.
       attack: adversarial examples, or None. Read from a folder, its `images` are empty,
         of the shape `[0, 0, 0, 0]`.
+      domain: what was found in an operating domain, or None.
       requirements: the requirements.
       regressions: regressions against an earlier result, a sentence each.
       plan: the plan that was followed, or None.
@@ -174,12 +176,14 @@ class Results:
     plan: Plan | None = None
     differences: tuple[Difference, ...] = ()
     runs: tuple[Run, ...] = ()
+    domain: DomainResults | None = None
 
     def __post_init__(self) -> None:
         if self.network is not None:
             checked_text("network", self.network)
         check_type("roma", self.roma, RomaResult | None, "a jaxrob.roma.RomaResult")
         check_type("attack", self.attack, Attack | None, "a jaxrob.adversarial.Attack")
+        check_type("domain", self.domain, DomainResults | None, "results of a domain")
         check_type("plan", self.plan, Plan | None, "a jaxrob.reporting.Plan")
         for name, kind, wanted in (
             ("assessments", Assessment, "jaxrob.Assessment"),

@@ -365,7 +365,9 @@ def _not_tested(results: Sequence[Results]) -> list[str]:
         found.append("random perturbations near each image (RoMA)")
     if any(one.attack is None for one in results):
         found.append("attacks, which seek perturbations on purpose")
-    return [*found, line("some_together")]
+    is_alone = all(one.domain is None for one in results)
+    together = "several alterations together, " * is_alone
+    return [*found, line("not_listed", together=together)]
 
 
 def _to_judge(report: Report) -> list[str]:
