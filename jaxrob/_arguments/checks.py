@@ -276,6 +276,9 @@ def fits(
     if axes[:1] == ["..."]:
         axes = axes[1:]
         found = found[max(0, len(found) - len(axes)) :] if axes else ()
+    if axes[-1:] == ["..."]:
+        axes = axes[:-1]
+        found = found[: len(axes)]
     if len(found) != len(axes):
         return False
     for axis, length in zip(axes, found):

@@ -192,6 +192,18 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     return adjusted
 
 
+def clopper_pearson(
+    hits: np.ndarray, numbers: int | np.ndarray, confidence_level: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The exact confidence interval of a probability (Clopper and Pearson 1934)."""
+    hits, misses = np.broadcast_arrays(hits, np.subtract(numbers, hits))
+    tail = (1 - confidence_level) / 2
+    with np.errstate(invalid="ignore"):
+        low = scipy.special.betaincinv(hits, misses + 1, tail)
+        high = scipy.special.betainccinv(hits + 1, misses, tail)
+    return np.where(hits == 0, 0.0, low), np.where(misses == 0, 1.0, high)
+
+
 # Evidence says on which side of a threshold the measure of all N inputs lies, from a
 # few in random order, without replacement. Each is the logarithm of a test martingale:
 # if the measure lies on the other side, the probability that it ever reaches
