@@ -1,1 +1,1 @@
-"""Several alterations at once: what is accepted, where it is safe, how often it fails."""
+"""Operating domains assessed: accepted volume, operating box, failure probability."""
