@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jaxrob._engine.evaluate import evaluate
     from jaxrob._engine.provenance import provenance
     from jaxrob.alterations import Alteration
+    from jaxrob.domains._assess import DomainAssessment, assess_domain
 
 __version__ = "0.1.0"
 
@@ -72,6 +73,7 @@ _NAMES = {
     "Dataset": "_dataset",
     "Diagnostics": "_assessment.diagnostics",
     "Domain": "_domain",
+    "DomainAssessment": "domains._assess",
     "Preprocessing": "_classifiers.network",
     "SequentialComparison": "_assessment.compare_sequentially",
     "ReducedCurve": "_curve",
@@ -82,6 +84,7 @@ _NAMES = {
     "Slices": "_assessment.slices",
     "Tolerance": "_assessment.criterion",
     "assess": "_assessment.assess",
+    "assess_domain": "domains._assess",
     "compare": "_assessment.compare",
     "compare_sequentially": "_assessment.compare_sequentially",
     "evaluate": "_engine.evaluate",
@@ -97,6 +100,7 @@ __all__ = (
     "Dataset",
     "Diagnostics",
     "Domain",
+    "DomainAssessment",
     "Preprocessing",
     "SequentialComparison",
     "ReducedCurve",
@@ -109,6 +113,7 @@ __all__ = (
     "adversarial",
     "alterations",
     "assess",
+    "assess_domain",
     "bayes",
     "compare",
     "compare_sequentially",
