@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from jaxrob._engine.provenance import provenance
     from jaxrob.alterations import Alteration
     from jaxrob.domains._assess import DomainAssessment, assess_domain
+    from jaxrob.domains._failure import FailureProbability, failure_probability
 
 __version__ = "0.1.0"
 
@@ -74,6 +75,7 @@ _NAMES = {
     "Diagnostics": "_assessment.diagnostics",
     "Domain": "_domain",
     "DomainAssessment": "domains._assess",
+    "FailureProbability": "domains._failure",
     "Preprocessing": "_classifiers.network",
     "SequentialComparison": "_assessment.compare_sequentially",
     "ReducedCurve": "_curve",
@@ -85,6 +87,7 @@ _NAMES = {
     "Tolerance": "_assessment.criterion",
     "assess": "_assessment.assess",
     "assess_domain": "domains._assess",
+    "failure_probability": "domains._failure",
     "compare": "_assessment.compare",
     "compare_sequentially": "_assessment.compare_sequentially",
     "evaluate": "_engine.evaluate",
@@ -101,6 +104,7 @@ __all__ = (
     "Diagnostics",
     "Domain",
     "DomainAssessment",
+    "FailureProbability",
     "Preprocessing",
     "SequentialComparison",
     "ReducedCurve",
@@ -119,6 +123,7 @@ __all__ = (
     "compare_sequentially",
     "data",
     "evaluate",
+    "failure_probability",
     "maite",
     "metrics",
     "networks",
