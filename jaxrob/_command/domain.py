@@ -1,9 +1,12 @@
 """`jaxrob domain`: several alterations at once, as one operating domain."""
 
+import csv
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import jax
+import numpy as np
 
 import jaxrob
 from jaxrob import reporting
@@ -58,6 +61,7 @@ def run_domain(values: Values, words: Sequence[str]) -> str:
     shape, frost = found.dataset.images.shape[1:], values.frost
     some = [catalogue.made(one, shape, frost) for one in request.alterations]
     domain = jaxrob.Domain(some)
+    profile = _profile(values.profile, domain)
     replacing = Replacing(QUANTITIES, request.requirements)
     earlier_results(output, found, replacing)
     image, key = found.dataset.images[0], jax.random.key(values.seed)
@@ -71,8 +75,7 @@ def run_domain(values: Values, words: Sequence[str]) -> str:
         return ""
     with held(output):
         kept = earlier_results(output, found, replacing)
-        done = _measured(found, domain, request, volume, values)
-        answers_are_there()
+        done = _measured(found, domain, profile, request, volume, values)
         others = (one for one in kept.requirements if one.quantity not in QUANTITIES)
         results = dataclasses.replace(
             kept,
@@ -99,6 +102,8 @@ def _print_summary(results: DomainResults) -> None:
         f"{one.accepted_volume:.2%} of the combinations, for these images between "
         f"{low:.2%} and {high:.2%} ({one.status}, {one.evaluations:,} forward passes)"
     )
+    if results.failure is not None:
+        print(results.failure)
 
 
 def _volume(values: Values, request: Request) -> Volume:
@@ -121,23 +126,50 @@ def _volume(values: Values, request: Request) -> Volume:
 def _measured(
     found: Subject,
     domain: jaxrob.Domain,
+    profile: np.ndarray | None,
     request: Request,
     volume: Volume,
     values: Values,
 ) -> DomainResults:
+    def how(kind: str) -> dict[str, Any]:
+        return {
+            "confidence_level": values.confidence_level,
+            "key": jax.random.key(values.seed),
+            "batch_size": values.batch_size,
+            "mesh": mesh_of_all(),
+            "journal": journal_of(values, kind, found),
+            "progress": values.progress,
+        }
+
     one = jaxrob.assess_domain(
-        found.classifier,
-        found.dataset,
+        *found,
         domain,
         request.threshold,
         request.measure,
         alpha=values.alpha,
-        confidence_level=values.confidence_level,
         strategy=volume,
-        key=jax.random.key(values.seed),
-        batch_size=values.batch_size,
-        mesh=mesh_of_all(),
-        journal=journal_of(values, "domain", found),
-        progress=values.progress,
+        **how("volume"),
     )
-    return DomainResults(one)
+    answers_are_there()
+    failure = None
+    if profile is not None:
+        failure = jaxrob.failure_probability(*found, domain, profile, **how("failure"))
+    return DomainResults(one, failure)
+
+
+def _profile(path: str | None, domain: jaxrob.Domain) -> np.ndarray | None:
+    if path is None:
+        return None
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        head, *rows = csv.reader(file)
+    names = [one.strip().replace("_", " ") for one in head]
+    wanted = [one.name for one in domain.alterations]
+    if lacking := [one for one in wanted if one not in names]:
+        raise Refused(
+            f"--profile={path}: it has no column {', '.join(lacking)}; its first line "
+            f"must name {', '.join(wanted)}"
+        )
+    try:
+        return np.array([[float(row[names.index(n)]) for n in wanted] for row in rows])
+    except (IndexError, ValueError) as error:
+        raise Refused(f"--profile={path}: {error}") from error

@@ -196,7 +196,7 @@ def earlier_results(
     few = found.dataset[:1]
     source = jaxrob.provenance(found.classifier, few)
     own, network = source["classifier"], source["network"]
-    others = {one.provenance["classifier"] for one in there.assessments}
+    others = {one["classifier"] for one in there.sources}
     if own is not None and others == {own}:
         _check_none_dropped(output, there, replacing)
         return there
@@ -206,7 +206,7 @@ def earlier_results(
         _check_none_dropped(output, there, replacing)
         return nothing
     which = there.network or "without a name"
-    networks = [one.provenance.get("network") for one in there.assessments]
+    networks = [one.get("network") for one in there.sources]
     if network.get("version") and network in networks:
         raise Refused(
             f"--output={output}: it holds results of {which}, from the same file or "

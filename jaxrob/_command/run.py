@@ -108,7 +108,10 @@ _COMMANDS = {
         | {
             "What is measured": (define.measuring, define.domain),
             "What is good enough": (
-                define.requirements("accepted_volume.low", "accepted_volume"),
+                define.requirements(
+                    *("accepted_volume.low", "accepted_volume"),
+                    *("failure_probability.high", "failure_probability"),
+                ),
             ),
             "What is written": (
                 define.report,

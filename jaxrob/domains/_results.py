@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from jaxrob._codec import document, from_json, to_json
 from jaxrob.domains._assess import Axis, DomainAssessment
+from jaxrob.domains._failure import FailureProbability
 
 
 @document("jaxrob domain results 1")
@@ -12,9 +13,11 @@ class DomainResults(NamedTuple):
 
     Attributes:
       volume: what `jaxrob.assess_domain` found.
+      failure: what `jaxrob.failure_probability` found, or None.
     """
 
     volume: DomainAssessment
+    failure: FailureProbability | None = None
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -29,7 +32,7 @@ class DomainResults(NamedTuple):
     @property
     def seconds(self) -> float:
         """The time that all took."""
-        return self.volume.seconds
+        return self.volume.seconds + (self.failure.seconds if self.failure else 0)
 
     def to_json(self) -> str:
         """The results as strict JSON text."""

@@ -100,6 +100,7 @@ _TOGETHER = (
     "the share of the combinations of the alterations' levels at which the network is "
     "good enough, on"
 )
+_FAILURE = "the probability that an image is misclassified at a level of the profile"
 #: The quantities that may be required, by name.
 QUANTITIES = {
     "robustness": Quantity(
@@ -175,6 +176,17 @@ QUANTITIES = {
         OF_DOMAIN,
         f"the lower end of the interval of {_TOGETHER} all images of the kind tested",
         lambda one: one.volume.confidence_interval or math.nan,
+        of_tested=False,
+    ),
+    "failure_probability": Quantity(
+        OF_DOMAIN,
+        f"{_FAILURE}, on the images of the data set",
+        lambda one: one.failure.dataset_interval if one.failure else math.nan,
+    ),
+    "failure_probability.high": Quantity(
+        OF_DOMAIN,
+        f"the upper end of the interval of {_FAILURE}, on all images of the kind",
+        lambda one: one.failure.confidence_interval if one.failure else math.nan,
         of_tested=False,
     ),
 }

@@ -213,6 +213,12 @@ class Results:
             object.__setattr__(self, "class_names", names)
         _check_together(self)
 
+    @property
+    def sources(self) -> list[dict[str, Any]]:
+        """The provenance of each assessment, and of the domain's result."""
+        volumes = [self.domain.volume] if self.domain else []
+        return [one.provenance for one in (*self.assessments, *volumes)]
+
 
 def picture_digest(image: np.ndarray) -> str:
     """Returns a digest of a uint8 picture `[H, W, C]`, 32 hexadecimal digits."""
@@ -257,7 +263,7 @@ def sizes(assessment: Assessment) -> tuple[int, int]:
 
 def _check_together(results: Results) -> None:
     names = results.class_names
-    networks = {one.provenance.get("classifier") for one in results.assessments}
+    networks = {one.get("classifier") for one in results.sources}
     if len(networks - {None}) > 1:
         raise ValueError(
             "assessments must be of one network; got those of the digests "

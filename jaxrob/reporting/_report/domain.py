@@ -29,7 +29,7 @@ def together(report: Report) -> Iterator[Section]:
     for network in report.networks:
         if (one := network.results.domain) is not None:
             parts += [Heading(network.name)] * report.many
-            parts += [_axes(one), *_volume(one)]
+            parts += [_axes(one), *_volume(one), *_failure(one)]
     if parts:
         parts = [Text(say("together")), *parts, Text(say("together_limits"))]
         yield Section("Several alterations at once", parts, "together")
@@ -66,4 +66,21 @@ def _volume(results: DomainResults) -> Iterator[Part]:
     tried = counted(len(one.levels), "combination")
     passes = f"{one.evaluations:,}"
     yield Text(status + line("volume_took", tried=tried, passes=passes), "soft")
+    yield from (Text(text, "warning") for text in one.warnings)
+
+
+def _failure(results: DomainResults) -> Iterator[Part]:
+    if (one := results.failure) is None:
+        return
+    words = say(
+        "failure_probability",
+        probability=percent(one.probability, 2),
+        interval=interval(*one.dataset_interval, 2),
+        of_kind=interval(*one.confidence_interval, 2),
+        images=counted(one.num_images, "image"),
+        level=percent_of(one.confidence_level),
+        profile=one.profile,
+        passes=f"{one.evaluations:,}",
+    )
+    yield Text(words)
     yield from (Text(text, "warning") for text in one.warnings)
