@@ -380,6 +380,21 @@ class Assessment:
         slices = importlib.import_module("jaxrob._assessment.slices")
         return slices.by_column(self, column, bins)
 
+    def of_groups(self) -> "Assessment":
+        """The assessment in which each group of images counts once, whatever its size.
+
+        The measure at a level is the mean over the groups of the accuracy, or the mean
+        score, within each; "images" then are groups, which are independent. Images of
+        which nothing is decided count in no group. The levels were chosen for all
+        images: `error_bound` says what that leaves open.
+
+        Raises:
+          ValueError: if the data set has no groups, the measure is another one, the
+            result keeps no answers, or it is from few images or with a tolerance.
+        """
+        slices = importlib.import_module("jaxrob._assessment.slices")
+        return slices.of_groups(self)
+
     @property
     def accepted(self) -> tuple[Interval, ...]:
         """The intervals of levels where the measure is at least the threshold."""

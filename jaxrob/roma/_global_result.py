@@ -49,7 +49,8 @@ class GlobalRobustness:
         draws' share of hits, and with all that they may be in the intervals.
       probability: `[C]`, the mean over the inputs; NaN without an input.
       population_interval: `[C, 2]`, assumes nothing but that the inputs are a random
-        sample from the population.
+        sample from the population; of inputs in groups, that the groups are one and
+        their sizes say nothing of robustness.
       inputs_interval: `[C, 2]`, of the mean over the inputs at hand. By plain draws it
         assumes nothing; of another estimator it is the mean of the ends of the inputs'
         own intervals, whatever the confidence.
@@ -165,7 +166,9 @@ def _category(local: LocalAnswers, draws: int | None, tail: float) -> dict[str, 
         "inputs": number,
         "unanswered": np.count_nonzero(~local.answered),
         "probability": local.probability.mean() if known else np.nan,
-        "population_interval": mean_interval(local.low, local.high, tail, draws)
+        "population_interval": mean_interval(
+            local.low, local.high, tail, draws, local.groups
+        )
         if known
         else none,
         "inputs_interval": _inputs_interval(local, draws, tail) if known else none,

@@ -284,8 +284,13 @@ def checked_task(task: Any) -> Task:
     threshold = checked_share("task.threshold", task.threshold)
     bounds = checked_bounds("task.bounds", task.bounds)
     block = checked_integer("task.block", task.block, at_least=1)
-    level = checked_confidence_level(task.confidence_level)
-    return Task(lower, upper, threshold, identity, number, bounds, block, level)
+    level, groups = checked_confidence_level(task.confidence_level), task.groups
+    if groups is not None:
+        axes = {} if number is None else {"N": number}
+        groups = checked_array(
+            "task.groups", groups, "N", "integers", at_least=0, axes=axes
+        )
+    return Task(lower, upper, threshold, identity, number, bounds, block, level, groups)
 
 
 def checked_asked(task: Any, history: Any) -> Task:
