@@ -33,7 +33,7 @@ import jaxrob
 from jaxrob import metrics, reporting, strategies
 from jaxrob._metadata import ImageTable
 from jaxrob.metrics._counts import Groups, count
-from jaxrob.metrics._groups import effective_groups
+from jaxrob.metrics._groups import effective_groups, worth_of
 from jaxrob.strategies._few.estimates import population_of
 
 _LEVELS = np.linspace(0, 1, 17)
@@ -67,8 +67,7 @@ def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     rows = []
     numbers, within = map(int, _GROUPS.value), map(float, _CORRELATIONS.value)
-    levels = (0.95, 0.99) if _WHAT.value == "intervals" else (0.95,)
-    for cell in itertools.product(numbers, _SIZES, within, levels):
+    for cell in itertools.product(numbers, _SIZES, within):
         for row in _cell(*cell):
             rows.append(row)
             print(
@@ -78,7 +77,7 @@ def main(argv: Sequence[str]) -> None:
                 flush=True,
             )
     many = [row for row in rows if row["effective"] >= 29.5]
-    for level in levels:
+    for level in (0.95, 0.99):
         some = [row for row in many if row["level"] == level]
         times = [row["times"] for row in some]
         if not some:
@@ -90,7 +89,7 @@ def main(argv: Sequence[str]) -> None:
     files.save(_OUTPUT.value, f"{_WHAT.value}.json", rows)
 
 
-def _cell(number: int, sizes: str, correlation: float, level: float) -> list[dict]:
+def _cell(number: int, sizes: str, correlation: float) -> list[dict]:
     rng = np.random.default_rng([_SEED.value, number, _SIZES.index(sizes)])
     each = np.full(number, _EACH.value)
     if sizes == "random":
@@ -99,20 +98,23 @@ def _cell(number: int, sizes: str, correlation: float, level: float) -> list[dic
         each[0] = (number - 1) * _EACH.value // 2
     of_image = np.repeat(np.arange(number), each)
     draw = {"intervals": _draw, "networks": _networks, "few": _few}[_WHAT.value]
-    found = [draw(rng, of_image, correlation, level) for _ in range(_DRAWS.value)]
+    found = [draw(rng, of_image, correlation) for _ in range(_DRAWS.value)]
     about = {"groups": number, "sizes": sizes, "correlation": correlation}
-    about |= {"level": level, "effective": effective_groups(of_image)}
+    about |= {"effective": effective_groups(of_image)}
     rows = []
-    for of in found[0]:
+    for of, level in found[0]:
         truth = _robustness(of) if of in _ERRORS else of
         truth = 0.0 if _WHAT.value == "networks" else truth
-        ends = np.array([one[of] for one in found])  # [draws, (grouped, alone), 2]
+        ends = np.array(
+            [one[of, level] for one in found]
+        )  # [draws, (grouped, alone), 2]
         held = (ends[..., 0] <= truth + 1e-9) & (truth - 1e-9 <= ends[..., 1])
         width = np.maximum(np.diff(ends)[..., 0], 1e-9)
         rows.append(
             about
             | {
                 "of": f"{of}",
+                "level": level,
                 "times": int(held[:, 0].sum()),
                 "covered": float(held[:, 0].mean()),
                 "alone": float(held[:, 1].mean()),
@@ -122,26 +124,25 @@ def _cell(number: int, sizes: str, correlation: float, level: float) -> list[dic
     return rows
 
 
-def _draw(
-    rng: np.random.Generator, of_image: np.ndarray, correlation: float, level: float
-) -> dict:
+def _draw(rng: np.random.Generator, of_image: np.ndarray, correlation: float) -> dict:
     place = special.ndtr(_correlated(rng, of_image, correlation))
+    single = _both(place, 1 - np.array(_ACCURACIES), of_image)
+    curves = {name: _both(place, of(_LEVELS), of_image) for name, of in _ERRORS.items()}
     found = {}
-    for accuracy in _ACCURACIES:
-        both = _both(place, np.array([1 - accuracy]), of_image)
-        ends = [metrics.bands(one, "accuracy", level) for one in both]
-        found[accuracy] = [(low[0], high[0]) for low, high in ends]
-    for name, errors in _ERRORS.items():
-        both = _both(place, errors(_LEVELS), of_image)
-        found[name] = [
-            metrics.confidence_interval(_LEVELS, one, "accuracy", _THRESHOLD, level)
-            for one in both
-        ]
+    for level in (0.95, 0.99):
+        ends = [metrics.bands(one, "accuracy", level) for one in single]
+        for i, accuracy in enumerate(_ACCURACIES):
+            found[accuracy, level] = [(low[i], high[i]) for low, high in ends]
+        for name, both in curves.items():
+            found[name, level] = [
+                metrics.confidence_interval(_LEVELS, one, "accuracy", _THRESHOLD, level)
+                for one in both
+            ]
     return found
 
 
 def _networks(
-    rng: np.random.Generator, of_image: np.ndarray, correlation: float, level: float
+    rng: np.random.Generator, of_image: np.ndarray, correlation: float
 ) -> dict:
     """An interval holds 0 where equal networks are not told apart, else none."""
     common, *own = (
@@ -155,10 +156,11 @@ def _networks(
         place <= _ERRORS["slope"](of_comparisons.LEVELS)[:, None] for place in places
     ]
     both = [
-        _told([_assessed(one, of_image, grouped) for one in wrong], level)
+        _told([_assessed(one, of_image, grouped) for one in wrong], 0.95)
         for grouped in (True, False)
     ]
-    return dict(zip(("compare", "compare means", "ranks"), zip(*both)))
+    names = [(name, 0.95) for name in ("compare", "compare means", "ranks")]
+    return dict(zip(names, zip(*both)))
 
 
 def _told(some: list[jaxrob.Assessment], level: float) -> list[tuple[float, float]]:
@@ -179,9 +181,7 @@ def _assessed(
     return dataclasses.replace(one, curve=dataclasses.replace(one.curve, table=table))
 
 
-def _few(
-    rng: np.random.Generator, of_image: np.ndarray, correlation: float, level: float
-) -> dict:
+def _few(rng: np.random.Generator, of_image: np.ndarray, correlation: float) -> dict:
     place = special.ndtr(_correlated(rng, of_image, correlation))
     order = rng.permutation(len(place))
     found = {}
@@ -189,12 +189,11 @@ def _few(
         ends = []
         for groups in (of_image[order], None):
             task = strategies.Task(0.0, 1.0, _THRESHOLD, 0.0, len(place), groups=groups)
-            task = task._replace(confidence_level=level)
             seen, result = strategies.sample(
                 _FEW, task, lambda x, of=errors: 1.0 * (place[order] > of(x)[:, None])
             )
             ends.append(result.population_interval or population_of(task, seen))
-        found[name] = ends
+        found[name, 0.95] = ends
     return found
 
 
@@ -210,7 +209,9 @@ def _both(place: np.ndarray, errors: np.ndarray, of_image: np.ndarray) -> list:
     labels = np.zeros(len(place), int)
     answers = (place <= errors[:, None]).astype(np.int16)
     counts = count(answers, labels, 2)
-    return [counts._replace(groups=Groups(of_image, labels, answers, None)), counts]
+    grouped = counts._replace(groups=Groups(of_image, labels, answers, None))
+    worth = worth_of(grouped, metrics.measures["accuracy"])
+    return [counts._replace(groups=worth), counts]
 
 
 def _robustness(name: str) -> float:
