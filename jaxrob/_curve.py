@@ -14,13 +14,12 @@ from jaxrob._codec import (
     WRITTEN,
     Array,
     As,
+    Document,
     Integer,
     Layout,
     Number,
     Text,
     document,
-    from_json,
-    to_json,
 )
 from jaxrob._devices.blocks import joined, taken
 from jaxrob._metadata import ImageTable
@@ -131,7 +130,7 @@ _Alpha = Annotated[float | None, Number(at_least=0, at_most=1)]
 
 @document("jaxrob curve 1")
 @dataclasses.dataclass(frozen=True, eq=False)
-class Curve:
+class Curve(Document):
     """A classifier's answers on N images at L levels of an alteration.
 
     `jaxrob.evaluate` returns a curve, and `Assessment.curve` is one.
@@ -309,19 +308,10 @@ class Curve:
         labels, table = self.labels[which], self.table and self.table.of_images(which)
         return dataclasses.replace(self, labels=labels, table=table, **some)
 
-    def to_json(self) -> str:
-        """The curve as strict JSON text; the answers are arrays in base64 of zlib."""
-        return to_json(self)
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "Curve":
-        """A curve from what `to_json` gave; errors as of `Assessment.from_json`."""
-        return from_json(text, Curve)
-
 
 @document("jaxrob reduced curve 1")
 @dataclasses.dataclass(frozen=True, eq=False)
-class ReducedCurve:
+class ReducedCurve(Document):
     """The counts by class of a `Curve`, for data sets too large for single answers.
 
     Attributes:
@@ -376,19 +366,10 @@ class ReducedCurve:
         del measure
         return self.counts
 
-    def to_json(self) -> str:
-        """The curve as strict JSON text."""
-        return to_json(self)
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "ReducedCurve":
-        """A curve from the text that `to_json` gave; errors as of `Curve.from_json`."""
-        return from_json(text, ReducedCurve)
-
 
 @document("jaxrob score curve 1")
 @dataclasses.dataclass(frozen=True, eq=False)
-class ScoreCurve:
+class ScoreCurve(Document):
     """A score of N images at L levels of an alteration, see `jaxrob.Score`.
 
     Attributes:
@@ -494,15 +475,6 @@ class ScoreCurve:
         least = scores[first, np.arange(self.num_images)]
         levels = np.where(np.isnan(least), np.nan, self.levels[order][first])
         return least, levels
-
-    def to_json(self) -> str:
-        """The curve as strict JSON text."""
-        return to_json(self)
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "ScoreCurve":
-        """A curve from the text that `to_json` gave; errors as of `Curve.from_json`."""
-        return from_json(text, ScoreCurve)
 
 
 C = TypeVar("C", bound="Curve | ReducedCurve | ScoreCurve")

@@ -14,7 +14,7 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_path,
 )
-from jaxrob._codec import Array, Integer, Number, Text, document, from_json, to_json
+from jaxrob._codec import Array, Document, Integer, Number, Text, document, to_json
 from jaxrob._devices.blocks import taken
 from jaxrob.roma._bounded_mean import mean_interval
 from jaxrob.roma._categorial import LocalAnswers, names_of
@@ -33,7 +33,7 @@ _Intervals = Annotated[
 
 @document("jaxrob global robustness 1")
 @dataclasses.dataclass(frozen=True)
-class GlobalRobustness:
+class GlobalRobustness(Document):
     """How probable a distinct misclassification is anywhere in each of C categories.
 
     `RomaResult.global_robustness` says what that is. One number estimates two
@@ -104,11 +104,6 @@ class GlobalRobustness:
     def to_json(self, path: str | os.PathLike | None = None) -> str:
         """The result as JSON, written to `path` if one is given; NaN becomes null."""
         return written(to_json(self), path)
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "GlobalRobustness":
-        """A result from the text that `to_json` gave; raises as `RomaResult`'s does."""
-        return from_json(text, GlobalRobustness)
 
 
 def written(text: str, path: str | os.PathLike | None) -> str:

@@ -13,12 +13,12 @@ from jaxrob._arguments.texts import readable
 from jaxrob._codec import (
     WRITTEN,
     Array,
+    Document,
     Integer,
     Layout,
     Number,
     Text,
     document,
-    from_json,
     to_json,
 )
 from jaxrob.metrics import ConfidenceInterval
@@ -52,7 +52,7 @@ _Passes = Array("N", "int64", at_least=0, at_most=2**53)
 
 @document("jaxrob roma 1")
 @dataclasses.dataclass(frozen=True)
-class RomaResult:
+class RomaResult(Document):
     """How robust each of N inputs is to random perturbations.
 
     Attributes:
@@ -362,17 +362,6 @@ class RomaResult:
     def to_json(self, path: str | os.PathLike | None = None) -> str:
         """The result as JSON, also to `path`; NaN is null, infinities "inf", "-inf"."""
         return written(to_json(self), path)
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "RomaResult":
-        """A result from the text that `to_json` gave. Nothing is executed.
-
-        Raises:
-          TypeError: if it is no text.
-          ValueError: if the text is not strict JSON of this format, a part is missing,
-            unknown, out of range or of a wrong type or length, or not as written.
-        """
-        return from_json(text, RomaResult)
 
 
 # What undecided inputs look like, and what more would cost.
