@@ -55,14 +55,6 @@ class _Tallies(NamedTuple):
     unknown: _Tally
 
 
-class _Worth(NamedTuple):
-    """`Worth` in a document."""
-
-    measure: str
-    inputs: Annotated[np.ndarray, Array("L", at_least=0)]
-    freedom: Annotated[np.ndarray, Array("L", at_least=0)]
-
-
 class _Counted(NamedTuple):
     """`Counts` in a document: the confusion up to 64 classes, above that tallies."""
 
@@ -83,11 +75,11 @@ class _Counted(NamedTuple):
         Array("L, K, R", "int64", at_least=0, at_most=_MOST),
         Layout(may_lack=True),
     ]
-    worth: Annotated[_Worth | None, Layout(may_lack=True)]
+    worth: Annotated[Worth | None, Layout(may_lack=True)]
 
 
 def _written(counts: Counts) -> _Counted:
-    worth = _Worth(*counts.groups) if isinstance(counts.groups, Worth) else None
+    worth = counts.groups if isinstance(counts.groups, Worth) else None
     if counts.confusion is not None:
         return _Counted(counts.confusion, None, counts.ranks, worth)
     return _Counted(None, _Tallies(*counts[:4]), counts.ranks, worth)
@@ -100,8 +92,7 @@ def _read(counted: _Counted, place: str) -> Counts:
         counts = Counts(*counted.counts)
     else:
         raise ValueError(f"{place or 'the text'} lacks 'confusion', or 'counts'")
-    worth = None if counted.worth is None else Worth(*counted.worth)
-    return counts._replace(ranks=counted.ranks, groups=worth)
+    return counts._replace(ranks=counted.ranks, groups=counted.worth)
 
 
 _Counts = Annotated[Counts, As(_Counted, _written, _read), Layout(is_flat=True)]
