@@ -191,10 +191,9 @@ def checked(
     checked_flag("progress", given.progress)
     if journal is not None:
         journal = checked_path("journal", journal)
-    if given.reduced and getattr(given.dataset, "metadata", None) is not None:
+    if given.reduced and getattr(given.dataset, "groups", None) is not None:
         raise ValueError(
-            "reduced keeps no image's answer, which metadata and groups need; got "
-            "reduced=True"
+            "reduced keeps no image's answer, which groups need; got reduced=True"
         )
     over = checked_mesh(given.mesh, classifier.variables)
     if score is not None and given.reduced:

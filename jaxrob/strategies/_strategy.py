@@ -2,22 +2,22 @@
 
 import dataclasses
 import functools
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
-
 import numpy as np
-
-from jaxrob._arguments.checks import (
-    check_type,
-    checked_array,
-    checked_bounds,
-    checked_integer,
-    checked_number,
-    checked_share,
-)
-from jaxrob._arguments.messages import named, wrong_type
+from collections.abc import Sequence
+from jaxrob._arguments.checks import check_type
+from jaxrob._arguments.checks import checked_array
+from jaxrob._arguments.checks import checked_bounds
+from jaxrob._arguments.checks import checked_integer
+from jaxrob._arguments.checks import checked_number
+from jaxrob._arguments.checks import checked_share
+from jaxrob._arguments.messages import named
+from jaxrob._arguments.messages import wrong_type
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.metrics._counts import checked_confidence_level, typical_inputs
+from jaxrob.metrics._counts import checked_confidence_level
+from jaxrob.metrics._counts import typical_inputs
+from typing import Any
+from typing import NamedTuple
+from typing import Protocol
 
 #: Images in a block of some, the same on all devices; parts compute it twice.
 BLOCK = 128
@@ -307,6 +307,12 @@ def checked_task(task: Any) -> Task:
     if np.ndim(task.lower) == 0:
         (lower,), (upper,) = lower, upper
         identity = identity and identity[0]
+    groups = task.groups
+    if groups is not None:
+        axes = {} if number is None else {"N": number}
+        groups = checked_array(
+            "task.groups", groups, "N", "integers", at_least=0, axes=axes
+        )
     return task._replace(
         lower=lower,
         upper=upper,
@@ -316,6 +322,7 @@ def checked_task(task: Any) -> Task:
         bounds=checked_bounds("task.bounds", task.bounds),
         block=checked_integer("task.block", task.block, at_least=1),
         confidence_level=checked_confidence_level(task.confidence_level),
+        groups=groups,
         seed=checked_integer("task.seed", task.seed, at_least=0),
     )
 
