@@ -42,6 +42,7 @@ from jaxrob._keys import checked_key
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._moves import fingerprinted_alteration
+from jaxrob.alterations._recorded import paired
 
 
 def evaluate(
@@ -216,6 +217,7 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
         image = np.asarray(first_batch(dataset).images[0])
         classifier, alterations = fingerprint_inputs(classifier, alterations, image)
         each = preflight(classifier, dataset, alterations, image, key)
+        alterations = tuple(paired(one, dataset) for one in alterations)
         rule = _rule(arguments.score, classifier, dataset, alterations, image)
         name, number = alterations[0].name, len(alterations)
         title = name if number == 1 else f"{number} alterations"
