@@ -33,6 +33,7 @@ from jaxrob._files import parsed
 from jaxrob.alterations._alteration import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval, measures
 from jaxrob.metrics._measures import MEAN, TOP_K, any_measure, measure_named
+from jaxrob.metrics._robustness import listed_interval, listed_robustness
 from jaxrob.strategies._strategy import STATUSES
 
 _UNIT = Number(at_least=0, at_most=1)
@@ -150,6 +151,8 @@ class Assessment(Document):
       sampling: how few images were looked at, and what they leave open; None if all
         were. `curve` then counts the images seen, not as many at every level.
       confidence_level: the coverage of the intervals, in (0, 1).
+      weights: float64 `[L]`, what each level counts in the robustness, if only these
+        levels exist (`jaxrob.alterations.recorded`); None for a range.
     """
 
     alteration: str
@@ -170,6 +173,9 @@ class Assessment(Document):
     seconds: Annotated[float, Number(at_least=0)]
     sampling: Sampling | None = None
     confidence_level: Annotated[float, Number(above=0, below=1)] = 0.95
+    weights: Annotated[
+        np.ndarray | None, Array("L", at_least=0), Layout(may_lack=True)
+    ] = None
 
     def __repr__(self) -> str:
         """The question, the answer with its two errors, and how many warnings."""
@@ -288,14 +294,18 @@ class Assessment(Document):
         """
         if concluded := self.sampling or self.scores:
             return concluded.population_interval
-        low, high = metrics.confidence_interval(
-            self.levels,
-            self.counts,
-            self.measure,
-            self.threshold,
-            self.confidence_level,
-            bounds=(self.lower, self.upper),
-        )
+        return self.interval_at(self.confidence_level)
+
+    def interval_at(self, confidence_level: float) -> ConfidenceInterval:
+        """As `confidence_interval` from all images, of another confidence level."""
+        question = self.counts, self.measure, self.threshold
+        if self.weights is not None:
+            low, high = listed_interval(*question, self.weights, confidence_level)
+        else:
+            bounds = self.lower, self.upper
+            low, high = metrics.confidence_interval(
+                self.levels, *question, confidence_level, bounds=bounds
+            )
         return ConfidenceInterval(
             float(np.fmin(low, self.robustness)), float(np.fmax(high, self.robustness))
         )
@@ -350,6 +360,8 @@ class Assessment(Document):
         )
 
     def _robustness_of(self, values: np.ndarray) -> float:
+        if self.weights is not None:
+            return listed_robustness(values, self.threshold, self.weights)
         return metrics.heaviside_robustness(
             self.levels, values, self.threshold, self.rule
         )
@@ -397,7 +409,13 @@ class Assessment(Document):
 
     @property
     def accepted(self) -> tuple[Interval, ...]:
-        """The intervals of levels where the measure is at least the threshold."""
+        """The intervals of levels where the measure is at least the threshold.
+
+        Of recorded pictures each is one level.
+        """
+        if self.weights is not None:
+            levels = self.levels[self.values >= self.threshold].tolist()
+            return tuple(Interval(level, level) for level in levels)
         return metrics.accepted_intervals(self.levels, self.values, self.threshold)
 
     @property

@@ -1,24 +1,30 @@
 """The preflight: arguments that do not go together, before anything is computed."""
 
 import functools
-from collections.abc import Sequence
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-
-from jaxrob._arguments.messages import TO_RENUMBER, looks_channels_first
-from jaxrob._arguments.texts import collected, warn
+from collections.abc import Sequence
+from jaxrob._arguments.messages import TO_RENUMBER
+from jaxrob._arguments.messages import looks_channels_first
+from jaxrob._arguments.texts import collected
+from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.trace import trace_info
-from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
-from jaxrob._domain import AnyAlteration, members
+from jaxrob._dataset import BatchedDataset
+from jaxrob._dataset import Dataset
+from jaxrob._dataset import value_doubt
+from jaxrob._domain import AnyAlteration
+from jaxrob._domain import members
 from jaxrob._engine.blocks import must_be_read
-from jaxrob._identity.identity import Fingerprinted, is_identifiable
+from jaxrob._identity.identity import Fingerprinted
+from jaxrob._identity.identity import is_identifiable
 from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import doubts
+from jaxrob.alterations._recorded import Recorded
+from jaxrob.alterations._recorded import paired
+from typing import NamedTuple
 
 # Pixels outside [0, 1] by at most this much are rounding.
 _ROUNDING = 1e-4
@@ -44,6 +50,7 @@ def preflight(
     each = []
     for alteration in alterations:
         with collected() as messages:
+            paired(alteration, dataset)
             for one in members(alteration):
                 for doubt in doubts(one, image.shape):
                     warn(doubt)
@@ -85,6 +92,8 @@ def _check_class_names(
 @functools.lru_cache(maxsize=256)
 def check_shape_is_kept(alteration: Alteration, image_shape: tuple[int, ...]) -> None:
     """Rejects a fingerprinted alteration that changes the shape of an image."""
+    if isinstance(alteration, Recorded):
+        return
     image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
     level = jax.ShapeDtypeStruct((), jnp.float32)
     key = jax.eval_shape(jax.random.key, 0)
