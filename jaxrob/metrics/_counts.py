@@ -4,7 +4,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.checks import checked_array, checked_bounds, checked_number
+from jaxrob._arguments.checks import (
+    as_written,
+    checked_array,
+    checked_bounds,
+    checked_number,
+)
 
 # The confusion is kept up to this many classes. At 41 levels of 1,000 classes it takes
 # 330 MB, the other counts 1.3.
@@ -165,7 +170,7 @@ def checked_curve(
     levels = checked_levels(levels, min_length)
     axes = {"n": len(levels)}
     holding = "numbers or booleans"
-    values = checked_array(name, values, "n", holding, axes=axes).astype(np.float64)
+    values = as_written(checked_array(name, values, "n", holding, axes=axes))
     order = np.argsort(levels)
     return levels[order], values[order]
 
