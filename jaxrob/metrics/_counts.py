@@ -1,11 +1,14 @@
 """Counts of inputs by label and answer, scores of images, and checks of both."""
 
-from typing import Annotated, Any, NamedTuple
-
 import numpy as np
-
-from jaxrob._arguments.checks import checked_array, checked_bounds, checked_number
+from jaxrob._arguments.checks import as_written
+from jaxrob._arguments.checks import checked_array
+from jaxrob._arguments.checks import checked_bounds
+from jaxrob._arguments.checks import checked_number
 from jaxrob._codec import Array
+from typing import Annotated
+from typing import Any
+from typing import NamedTuple
 
 # The confusion is kept up to this many classes. At 41 levels of 1,000 classes it takes
 # 330 MB, the other counts 1.3.
@@ -166,7 +169,7 @@ def checked_curve(
     levels = checked_levels(levels, min_length)
     axes = {"n": len(levels)}
     holding = "numbers or booleans"
-    values = checked_array(name, values, "n", holding, axes=axes).astype(np.float64)
+    values = as_written(checked_array(name, values, "n", holding, axes=axes))
     order = np.argsort(levels)
     return levels[order], values[order]
 
