@@ -1,30 +1,25 @@
 """The preflight: arguments that do not go together, before anything is computed."""
 
 import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from collections.abc import Sequence
-from jaxrob._arguments.messages import TO_RENUMBER
-from jaxrob._arguments.messages import looks_channels_first
-from jaxrob._arguments.texts import collected
-from jaxrob._arguments.texts import warn
+
+from jaxrob._arguments.messages import TO_RENUMBER, looks_channels_first
+from jaxrob._arguments.texts import collected, warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.trace import trace_info
-from jaxrob._dataset import BatchedDataset
-from jaxrob._dataset import Dataset
-from jaxrob._dataset import value_doubt
-from jaxrob._domain import AnyAlteration
-from jaxrob._domain import members
+from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
+from jaxrob._domain import AnyAlteration, members
 from jaxrob._engine.blocks import must_be_read
-from jaxrob._identity.identity import Fingerprinted
-from jaxrob._identity.identity import is_identifiable
+from jaxrob._identity.identity import Fingerprinted, is_identifiable
 from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import doubts
-from jaxrob.alterations._recorded import Recorded
-from jaxrob.alterations._recorded import paired
-from typing import NamedTuple
+from jaxrob.alterations._recorded import Recorded, paired
 
 # Pixels outside [0, 1] by at most this much are rounding.
 _ROUNDING = 1e-4

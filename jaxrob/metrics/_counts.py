@@ -1,14 +1,16 @@
 """Counts of inputs by label and answer, scores of images, and checks of both."""
 
+from typing import Annotated, Any, NamedTuple
+
 import numpy as np
-from jaxrob._arguments.checks import as_written
-from jaxrob._arguments.checks import checked_array
-from jaxrob._arguments.checks import checked_bounds
-from jaxrob._arguments.checks import checked_number
+
+from jaxrob._arguments.checks import (
+    as_written,
+    checked_array,
+    checked_bounds,
+    checked_number,
+)
 from jaxrob._codec import Array
-from typing import Annotated
-from typing import Any
-from typing import NamedTuple
 
 # The confusion is kept up to this many classes. At 41 levels of 1,000 classes it takes
 # 330 MB, the other counts 1.3.

@@ -2,22 +2,22 @@
 
 import dataclasses
 import functools
-import numpy as np
 from collections.abc import Sequence
-from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.checks import checked_array
-from jaxrob._arguments.checks import checked_bounds
-from jaxrob._arguments.checks import checked_integer
-from jaxrob._arguments.checks import checked_number
-from jaxrob._arguments.checks import checked_share
-from jaxrob._arguments.messages import named
-from jaxrob._arguments.messages import wrong_type
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from jaxrob._arguments.checks import (
+    check_type,
+    checked_array,
+    checked_bounds,
+    checked_integer,
+    checked_number,
+    checked_share,
+)
+from jaxrob._arguments.messages import named, wrong_type
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.metrics._counts import checked_confidence_level
-from jaxrob.metrics._counts import typical_inputs
-from typing import Any
-from typing import NamedTuple
-from typing import Protocol
+from jaxrob.metrics._counts import checked_confidence_level, typical_inputs
 
 #: Images in a block of some, the same on all devices; parts compute it twice.
 BLOCK = 128
