@@ -188,7 +188,8 @@ def severity(found: Diagnostics, sign: str) -> float:
 
 def diagnose_listed(points: int, rounds: int) -> Diagnostics:
     """Of levels between which nothing is, so that nothing can be missed there."""
-    return Diagnostics(points, rounds, 0.0, *(math.nan, 0.0, *[math.nan] * 3), 0.0)
+    no = math.nan
+    return Diagnostics(points, rounds, 0.0, no, 0.0, no, no, no, half_met=0.0)
 
 
 def diagnose(task: Task, history: History, points: int) -> Diagnostics:

@@ -168,7 +168,7 @@ def _multiplies(images_at: Callable[[jax.Array], jax.Array], level: jax.Array) -
     return operations(jax.make_jaxpr(images_at)(level).jaxpr) > 0
 
 
-def computed(alteration: Alteration) -> Alteration:
+def computed(alteration: AnyAlteration) -> AnyAlteration:
     """What a step computes: nothing, of images that are altered already."""
     return UNALTERED if isinstance(alteration, Recorded) else alteration
 

@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from jaxrob._stored_images import StoredImages
 from jaxrob.alterations._alteration import About, Alteration
 from jaxrob.data._decode import SUFFIXES
 from jaxrob.data._image_folder import FOLDERS, image_folder
+
+T = TypeVar("T")
 
 _NUM_SEVERITIES = 5
 _SIZING = ("size", "resize", "crop", "interpolation")
@@ -226,7 +228,7 @@ def recorded_in(folder: str | os.PathLike[str]) -> tuple[Recorded, ...]:
     return (recorded(levels, name=_name(path.absolute())),)
 
 
-def paired(alteration: Alteration, dataset: Any) -> Alteration:
+def paired(alteration: T, dataset: Any) -> T | Recorded:
     """Returns recorded pictures as data sets in the order of the unaltered ones."""
     if not isinstance(alteration, Recorded):
         return alteration
