@@ -15,12 +15,10 @@ import dataclasses
 import itertools
 import math
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
-from absl import app, flags
-from common import define, files, intervals, startup
 from scipy import special
 
 from jaxrob import strategies
@@ -61,7 +59,9 @@ def _below(direction: np.ndarray, offset: float) -> float:
 
 
 def _ball(radius: float, dimension: int) -> float:
-    return math.pi ** (dimension / 2) / math.gamma(dimension / 2 + 1) * radius**dimension
+    return (
+        math.pi ** (dimension / 2) / math.gamma(dimension / 2 + 1) * radius**dimension
+    )
 
 
 def _half_space(d: int, rng: np.random.Generator, link: Link) -> Shape:

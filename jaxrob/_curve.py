@@ -14,13 +14,12 @@ from jaxrob._codec import (
     WRITTEN,
     Array,
     As,
+    Document,
     Integer,
     Layout,
     Number,
     Text,
     document,
-    from_json,
-    to_json,
 )
 from jaxrob._devices.blocks import joined, taken
 from jaxrob._metadata import ImageTable
@@ -56,14 +55,6 @@ class _Tallies(NamedTuple):
     unknown: _Tally
 
 
-class _Worth(NamedTuple):
-    """`Worth` in a document."""
-
-    measure: str
-    inputs: Annotated[np.ndarray, Array("L", at_least=0)]
-    freedom: Annotated[np.ndarray, Array("L", at_least=0)]
-
-
 class _Counted(NamedTuple):
     """`Counts` in a document: the confusion up to 64 classes, above that tallies."""
 
@@ -84,11 +75,11 @@ class _Counted(NamedTuple):
         Array("L, K, R", "int64", at_least=0, at_most=_MOST),
         Layout(may_lack=True),
     ]
-    worth: Annotated[_Worth | None, Layout(may_lack=True)]
+    worth: Annotated[Worth | None, Layout(may_lack=True)]
 
 
 def _written(counts: Counts) -> _Counted:
-    worth = _Worth(*counts.groups) if isinstance(counts.groups, Worth) else None
+    worth = counts.groups if isinstance(counts.groups, Worth) else None
     if counts.confusion is not None:
         return _Counted(counts.confusion, None, counts.ranks, worth)
     return _Counted(None, _Tallies(*counts[:4]), counts.ranks, worth)
@@ -101,8 +92,7 @@ def _read(counted: _Counted, place: str) -> Counts:
         counts = Counts(*counted.counts)
     else:
         raise ValueError(f"{place or 'the text'} lacks 'confusion', or 'counts'")
-    worth = None if counted.worth is None else Worth(*counted.worth)
-    return counts._replace(ranks=counted.ranks, groups=worth)
+    return counts._replace(ranks=counted.ranks, groups=counted.worth)
 
 
 _Counts = Annotated[Counts, As(_Counted, _written, _read), Layout(is_flat=True)]
@@ -131,7 +121,7 @@ _Alpha = Annotated[float | None, Number(at_least=0, at_most=1)]
 
 @document("jaxrob curve 1")
 @dataclasses.dataclass(frozen=True, eq=False)
-class Curve:
+class Curve(Document):
     """A classifier's answers on N images at L levels of an alteration.
 
     `jaxrob.evaluate` returns a curve, and `Assessment.curve` is one.
@@ -309,19 +299,10 @@ class Curve:
         labels, table = self.labels[which], self.table and self.table.of_images(which)
         return dataclasses.replace(self, labels=labels, table=table, **some)
 
-    def to_json(self) -> str:
-        """The curve as strict JSON text; the answers are arrays in base64 of zlib."""
-        return to_json(self)
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "Curve":
-        """A curve from what `to_json` gave; errors as of `Assessment.from_json`."""
-        return from_json(text, Curve)
-
 
 @document("jaxrob reduced curve 1")
 @dataclasses.dataclass(frozen=True, eq=False)
-class ReducedCurve:
+class ReducedCurve(Document):
     """The counts by class of a `Curve`, for data sets too large for single answers.
 
     Attributes:
@@ -376,19 +357,10 @@ class ReducedCurve:
         del measure
         return self.counts
 
-    def to_json(self) -> str:
-        """The curve as strict JSON text."""
-        return to_json(self)
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "ReducedCurve":
-        """A curve from the text that `to_json` gave; errors as of `Curve.from_json`."""
-        return from_json(text, ReducedCurve)
-
 
 @document("jaxrob score curve 1")
 @dataclasses.dataclass(frozen=True, eq=False)
-class ScoreCurve:
+class ScoreCurve(Document):
     """A score of N images at L levels of an alteration, see `jaxrob.Score`.
 
     Attributes:
@@ -493,15 +465,6 @@ class ScoreCurve:
         least = scores[first, np.arange(self.num_images)]
         levels = np.where(np.isnan(least), np.nan, self.levels[order][first])
         return least, levels
-
-    def to_json(self) -> str:
-        """The curve as strict JSON text."""
-        return to_json(self)
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "ScoreCurve":
-        """A curve from the text that `to_json` gave; errors as of `Curve.from_json`."""
-        return from_json(text, ScoreCurve)
 
 
 C = TypeVar("C", bound="Curve | ReducedCurve | ScoreCurve")

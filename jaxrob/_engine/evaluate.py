@@ -42,6 +42,7 @@ from jaxrob._engine.step import UNALTERED
 from jaxrob._keys import checked_key
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
+from jaxrob.alterations._recorded import paired
 
 
 def evaluate(
@@ -191,10 +192,9 @@ def checked(
     checked_flag("progress", given.progress)
     if journal is not None:
         journal = checked_path("journal", journal)
-    if given.reduced and getattr(given.dataset, "metadata", None) is not None:
+    if given.reduced and getattr(given.dataset, "groups", None) is not None:
         raise ValueError(
-            "reduced keeps no image's answer, which metadata and groups need; got "
-            "reduced=True"
+            "reduced keeps no image's answer, which groups need; got reduced=True"
         )
     over = checked_mesh(given.mesh, classifier.variables)
     if score is not None and given.reduced:
@@ -223,6 +223,7 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
         image = np.asarray(first_batch(dataset).images[0])
         classifier, alterations = fingerprint_inputs(classifier, alterations, image)
         each = preflight(classifier, dataset, alterations, image, key)
+        alterations = tuple(paired(one, dataset) for one in alterations)
         rule = _rule(arguments.score, classifier, dataset, alterations, image)
         name, number = alterations[0].name, len(alterations)
         title = name if number == 1 else f"{number} alterations"

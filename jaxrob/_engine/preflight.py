@@ -19,6 +19,7 @@ from jaxrob._identity.identity import Fingerprinted, is_identifiable
 from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import doubts
+from jaxrob.alterations._recorded import Recorded, paired
 
 # Pixels outside [0, 1] by at most this much are rounding.
 _ROUNDING = 1e-4
@@ -44,6 +45,7 @@ def preflight(
     each = []
     for alteration in alterations:
         with collected() as messages:
+            paired(alteration, dataset)
             for one in members(alteration):
                 for doubt in doubts(one, image.shape):
                     warn(doubt)
@@ -85,6 +87,8 @@ def _check_class_names(
 @functools.lru_cache(maxsize=256)
 def check_shape_is_kept(alteration: Alteration, image_shape: tuple[int, ...]) -> None:
     """Rejects a fingerprinted alteration that changes the shape of an image."""
+    if isinstance(alteration, Recorded):
+        return
     image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
     level = jax.ShapeDtypeStruct((), jnp.float32)
     key = jax.eval_shape(jax.random.key, 0)

@@ -35,7 +35,14 @@ from jaxrob._engine.execution import (
     noted,
     rows_of_a_level,
 )
-from jaxrob._engine.step import Ask, altered, is_apart, levels_are_sequential, preparing
+from jaxrob._engine.step import (
+    Ask,
+    altered,
+    computed,
+    is_apart,
+    levels_are_sequential,
+    preparing,
+)
 from jaxrob._engine.tasks import EvaluationTask, run_tasks
 from jaxrob._keys import order_keys
 from jaxrob.strategies._drive import Span
@@ -291,9 +298,10 @@ def _seconds(
     levels = np.array([middle.level] * each, np.float32)
     block = np.zeros((size, *shape), dtype), np.arange(size, dtype=np.uint32)
     images, index, labels = put((*block, np.zeros(size, np.int32)), sharded(mesh))
-    prepared = preparing(images, index, key, middle.alteration, mesh).run()
+    alteration = computed(middle.alteration)
+    prepared = preparing(images, index, key, alteration, mesh).run()
     placed = PlacedBlock(Block(np.zeros(size, np.int32), 0), images, index, labels)
-    ask = Ask(placed, prepared, middle.alteration, levels, 1)
+    ask = Ask(placed, prepared, alteration, levels, 1)
 
     def run() -> Any:
         asked = altered(ask, mesh) if apart else ask
