@@ -36,15 +36,18 @@ _LEAST_VOLUME, _USUAL_VOLUME = 0.01, 0.05
 _FIRST = 30
 # The most fresh levels.
 _MOST = 20_000
-# Exploring may take this share of a budget.
-_EXPLORED = 0.35
+# Exploring may take this share of a budget, and at most about so many levels.
+_EXPLORED, _MOST_LEARNT = 0.35, 200
+# What another refinement gains, as a share of all images at each unsure level; how many
+# these are for their share in half widths; the share that may stay open.
+_GAIN, _UNSURE_LEVELS, _MAY_STAY_OPEN = 0.13, 1.4, 0.6
 # A round asks for this share of the levels planned, or all if few are left.
 _ROUND, _FEW_LEFT = 0.7, 1.4
 # Attempts with numbers fixed in advance plan for this share of the width, and share
 # the error: the first has most, because one is usually enough.
 _AIM, _FIRST_ATTEMPT = 0.93, 0.9
 # Shares of the open levels that a plan may decide.
-_PARTS = np.array([0, 0.2, 0.4, 0.6, 0.8, 1])
+_PARTS = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1])
 
 
 class Fresh(NamedTuple):
@@ -55,6 +58,7 @@ class Fresh(NamedTuple):
     side: np.ndarray  # int [m], by all images
     seen: np.ndarray  # int [m], images of which the side takes account
     right: np.ndarray  # float64 [m]
+    expected: np.ndarray  # float64 [m, 2], the model's shares and their deviations
 
 
 class State(NamedTuple):
@@ -220,23 +224,34 @@ class Volume:
             model = models.fitted(
                 now.points, known.right, known.seen, least, state.model
             )
-            spent = (self.budget or 0) * (1 - _EXPLORED)
-            more = len(now.points) * task.block / 2
-            rich = self.budget is None
-            rich = rich or self._left(task, state) * task.block - more >= spent
-            if now.refinements and rich:
+            found = strata_of(model, cut)
+            if self._is_worth_refining(task, now, models.acceptance(model, cut)):
                 later = models.refined(now, model)
                 state = state._replace(exploration=later, model=model)
                 new = later.points[len(now.points) :]
                 return _requests(task, new, models.IMAGES), state
-            found = strata_of(model, cut)
-        none = np.empty(0)
+        none, number = np.empty((0, dimension)), np.empty(0)
         fresh = Fresh(
-            np.empty((0, dimension)), none.astype(int), none.astype(int), none, none
+            none, number.astype(int), number.astype(int), number, number, none[:, :2]
         )
         state = state._replace(model=model, strata=found, fresh=fresh)
         numbers = np.full(len(found.volumes), _FIRST)
         return self._drawn(task, state, numbers, self._left(task, state))
+
+    def _is_worth_refining(
+        self, task: Task, now: models.Exploration, probability: np.ndarray
+    ) -> bool:
+        # Levels where the model is unsure cost most, and half as many levels to learn
+        # from again make them a fifth fewer. Few of them may as well stay open.
+        total, half = task.num_images or 1, self._width(*[probability.mean()] * 2) / 2
+        unsure = float(((probability > 0.03) & (probability < 0.97)).mean())
+        spent = len(now.points) * min(task.block, total)
+        if self.budget is not None and 1.5 * spent > _EXPLORED * self.budget:
+            return False
+        levels = max(_FIRST, (_UNSURE_LEVELS * unsure / half) ** 2)
+        gain = _GAIN * levels * total
+        pays = unsure > _MAY_STAY_OPEN * half and gain > spent / 2
+        return now.refinements > 0 or (pays and len(now.points) < _MOST_LEARNT)
 
     def _drawn(
         self, task: Task, state: State, numbers: np.ndarray, left: float
@@ -258,6 +273,7 @@ class Volume:
             np.append(old.side, new.astype(int)),
             np.append(old.seen, new),
             np.append(old.right, new),
+            np.concatenate([old.expected, _expected(state.model, points)]),
         )
         return _requests(task, points, 1), state._replace(fresh=fresh)
 
@@ -372,20 +388,40 @@ def _decided_share(tally: Tally) -> np.ndarray:
     return (tally.accepted + tally.rejected) / np.maximum(tally.numbers, 1)
 
 
-def _guessed(task: Task, fresh: Fresh) -> np.ndarray:
-    """Returns sides, of open levels by the images seen."""
+def _expected(model: models.Model | None, points: np.ndarray) -> np.ndarray:
+    if model is None or not len(points):
+        return np.tile([0.5, 1e3], (len(points), 1))
+    return np.stack(model.shares(points), axis=1)
+
+
+def _likely(task: Task, fresh: Fresh) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the measure less the threshold as model and images say, and its error."""
+    # Images alone seem far from the threshold where they are so by chance.
     low, high = task.bounds
-    mean = low + (high - low) * fresh.right / np.maximum(fresh.seen, 1)
-    likely = np.where(mean >= task.threshold, ACCEPTED, REJECTED)
-    return np.where((fresh.side == OPEN) & (fresh.seen > 0), likely, fresh.side)
+    least, seen = (task.threshold - low) / (high - low), np.maximum(fresh.seen, 1)
+    of_model = 1 / np.square(np.maximum(fresh.expected[:, 1], 1e-3))
+    of_images = fresh.seen / max(least * (1 - least), 0.01)
+    both = of_model + of_images
+    share = (of_model * fresh.expected[:, 0] + of_images * fresh.right / seen) / both
+    return (high - low) * (share - least), (high - low) / np.sqrt(both)
+
+
+def _guessed(task: Task, fresh: Fresh) -> np.ndarray:
+    """Returns sides, those of open levels as they are likely."""
+    likely = np.where(_likely(task, fresh)[0] >= 0, ACCEPTED, REJECTED)
+    return np.where(fresh.side == OPEN, likely, fresh.side)
+
+
+# Quantiles of a normal variable, for averaging costs.
+_NORMAL = np.array([-1.4, -0.6, 0.0, 0.6, 1.4])
 
 
 def _to_decide(task: Task, fresh: Fresh, error: float) -> np.ndarray:
     """Returns about how many more images decide each level."""
-    total, (low, high) = task.num_images or 1, task.bounds
+    total = task.num_images or 1
     goal = Goal(1, task.threshold, task.bounds, total, task.block, error, 0.0)
-    seen = np.maximum(fresh.seen, 1)
-    off = np.abs(low + (high - low) * fresh.right / seen - task.threshold)
-    off = np.maximum(off, goal.deviation / np.sqrt(seen) / 2)
-    needed = goal.to_decide(off, math.log(1 / error))
-    return np.clip(needed - seen, min(task.block, total), np.maximum(total - seen, 0))
+    off, doubt = _likely(task, fresh)
+    off = off[:, None] + doubt[:, None] * _NORMAL
+    needed = goal.to_decide(off, math.log(1 / error)).mean(axis=1)
+    left = np.maximum(total - fresh.seen, 0)
+    return np.clip(needed - fresh.seen, np.minimum(task.block, left), left)
