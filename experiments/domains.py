@@ -5,12 +5,14 @@ r"""The accepted volume of made-up domains: its intervals' coverage and their co
 
 No network: the accuracy is a function of the level, with an accepted volume known in
 closed form, and images are right where their own number is at most the accuracy. Either
-all levels see one order of images, or each of 100 patches of the box has its own. Prints
-for each shape and dimension how often the intervals hold the truth, their half widths,
-and the evaluations beside those of a grid and of uniform levels without a model. With
-`--population` the images are drawn anew for each run. Writes JSON into `--output`.
+all levels see one order of images, or each of 100 patches of the box has its own.
+Prints for each shape and dimension how often the intervals hold the truth, their half
+widths, and the evaluations beside those of a grid and of uniform levels without a
+model. With `--population` images are drawn anew for each run. Writes JSON into the
+folder `--output`.
 """
 
+import collections
 import dataclasses
 import itertools
 import math
@@ -31,6 +33,8 @@ _PATCHES = 10  # along each of the first two axes
 
 
 class Shape(NamedTuple):
+    """A made-up domain."""
+
     accuracy: Callable[[np.ndarray], np.ndarray]  # levels [m, d] to [m]
     volume: float  # where it reaches the threshold
 
@@ -42,6 +46,7 @@ class Link(NamedTuple):
     is_logistic: bool
 
     def __call__(self, inside: np.ndarray) -> np.ndarray:
+        """The accuracy at distances from the boundary, negative outside."""
         if self.is_logistic:
             at = special.logit(_THRESHOLD) + self.slope / 0.16 * inside
             found = special.expit(np.clip(at, -30, 30))
@@ -61,7 +66,9 @@ def _below(direction: np.ndarray, offset: float) -> float:
 
 
 def _ball(radius: float, dimension: int) -> float:
-    return math.pi ** (dimension / 2) / math.gamma(dimension / 2 + 1) * radius**dimension
+    return (
+        math.pi ** (dimension / 2) / math.gamma(dimension / 2 + 1) * radius**dimension
+    )
 
 
 def _half_space(d: int, rng: np.random.Generator, link: Link) -> Shape:
@@ -188,6 +195,8 @@ class Uniform(strategies.Volume):
 
 
 class Run(NamedTuple):
+    """What a search found, and its cost."""
+
     found: strategies.Found
     evaluations: int
     levels: int
@@ -219,3 +228,100 @@ def run(
     seen = sum(len(some) for some in history.scores or ())
     seconds = time.perf_counter() - start
     return Run(found, seen, len(history.levels), seconds)
+
+
+_SHAPES = flags.DEFINE_list("shapes", [*SHAPES], "Of the made-up domains.")
+_GENERATOR = flags.DEFINE_enum(
+    "generator", "building", ["building", "showing"], "What the shapes are made by."
+)
+_DIMENSIONS = flags.DEFINE_list("dimensions", ["2", "3"], "Alterations of a domain.")
+_NUM_IMAGES = define.num_images(1000, "Images of each data set.")
+_HALF_WIDTH = flags.DEFINE_float("half_width", 0.05, "Half width wanted.", 0, 0.5)
+_RELATIVE = flags.DEFINE_bool("relative", False, "Whether it is of the volume.")
+_STRATEGIES = flags.DEFINE_list(
+    "strategies", ["S", "U"], "S calibrated, P proven, U uniform levels."
+)
+_POPULATION = flags.DEFINE_bool("population", False, "Whether images are drawn anew.")
+_RUNS = flags.DEFINE_integer("runs", 20, "Runs of each.", 1)
+_SEED = define.seed()
+_OUTPUT = define.output("results/domains")
+
+
+def main(argv: Sequence[str]) -> None:
+    startup.start(argv)
+    rows = []
+    dimensions = map(int, _DIMENSIONS.value)
+    for which, d, name in itertools.product(
+        _STRATEGIES.value, dimensions, _SHAPES.value
+    ):
+        row = _cell(which, d, name)
+        rows.append(row)
+        print(
+            "{strategy} {dimension} {shape:12} volume {volume:.3f} evaluations "
+            "{evaluations:9,.0f}, {of_grid:6.2%} of a grid; half width {half:.4f} held "
+            "{held:4} of {runs}; population {wide:.4f} held {held_there:4} {status} "
+            "{seconds:.2f} s".format(**row),
+            flush=True,
+        )
+    for held in ("held", "held_there"):
+        below = intervals.named(
+            rows, held, _RUNS.value, "{strategy} {dimension} {shape}"
+        )
+        share = sum(row[held] for row in rows) / sum(row["runs"] for row in rows)
+        print(f"{held}: {share:.2%} of all; significantly below 95 %: {below}")
+    files.save(_OUTPUT.value, "domains.json", rows)
+
+
+def _cell(which: str, dimension: int, name: str) -> dict[str, Any]:
+    runs, volumes = [], []
+    for number in range(_RUNS.value):
+        # Seeds of runs differ between all cells, but not between strategies.
+        place = [*SHAPES].index(name) + 10 * dimension
+        seed = (_SEED.value * 100 + place) * 10_000 + number
+        one = shape(name, dimension, _GENERATOR.value, seed)
+        kind = "population" if _POPULATION.value else ("one", "patches")[number % 2]
+        box = (0.0,) * dimension, (1.0,) * dimension
+        task = strategies.Task(
+            *box, _THRESHOLD, num_images=_NUM_IMAGES.value, seed=seed
+        )
+        runs.append(run(one, _strategy(which), task, kind, seed))
+        volumes.append(one.volume)
+    ends = np.array([one.found.interval for one in runs])
+    there = np.array([one.found.population_interval for one in runs])
+    truth, evaluations = np.array(volumes), [one.evaluations for one in runs]
+    return {
+        "strategy": which,
+        "shape": name,
+        "dimension": dimension,
+        "num_images": _NUM_IMAGES.value,
+        "half_width": _HALF_WIDTH.value,
+        "runs": len(runs),
+        "volume": float(truth.mean()),
+        "volumes": volumes,
+        "all_evaluations": evaluations,
+        "evaluations": float(np.median(evaluations)),
+        "of_grid": float(np.median(evaluations))
+        / (_GRID.get(dimension, 7**5) * _NUM_IMAGES.value),
+        "held": _number_held(ends, truth),
+        "held_there": _number_held(there, truth),
+        "half": float(np.diff(ends).mean()) / 2,
+        "wide": float(np.diff(there).mean()) / 2,
+        "status": dict(collections.Counter(one.found.status for one in runs)),
+        "seconds": float(np.mean([one.seconds for one in runs])),
+    }
+
+
+def _strategy(which: str) -> strategies.Volume:
+    half_width, relative = _HALF_WIDTH.value, _RELATIVE.value
+    if which == "P":
+        return strategies.Volume(half_width, relative, guarantee="proven")
+    return {"S": strategies.Volume, "U": Uniform}[which](half_width, relative)
+
+
+def _number_held(ends: np.ndarray, truth: np.ndarray) -> int:
+    held = (ends[:, 0] <= truth + 1e-9) & (truth - 1e-9 <= ends[:, 1])
+    return int(held.sum())
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -17,8 +17,16 @@ from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._few.estimates import ACCEPTED, OPEN, REJECTED, Goal
 from jaxrob.strategies._strategy import Asked, Found, History, Request, Task
 from jaxrob.strategies._volume import model as models
-from jaxrob.strategies._volume.limits import Plan, Rule, Strata, Tally, limits, plan
-from jaxrob.strategies._volume.limits import strata as strata_of
+from jaxrob.strategies._volume.limits import (
+    Plan,
+    Rule,
+    Strata,
+    Tally,
+    limits,
+    plan,
+    strata,
+    thirds,
+)
 from jaxrob.strategies._volume.sides import Answers, answers, population_sides, sides
 
 # Shares of the error: of the counts' limits, by guarantee, and of wrong levels.
@@ -224,8 +232,9 @@ class Volume:
             model = models.fitted(
                 now.points, known.right, known.seen, least, state.model
             )
-            found = strata_of(model, cut)
-            if self._is_worth_refining(task, now, models.acceptance(model, cut)):
+            probability = models.acceptance(model, cut)
+            found = strata(cut, probability)
+            if self._is_worth_refining(task, now, probability):
                 later = models.refined(now, model)
                 state = state._replace(exploration=later, model=model)
                 new = later.points[len(now.points) :]
@@ -244,7 +253,7 @@ class Volume:
         # Levels where the model is unsure cost most, and half as many levels to learn
         # from again make them a fifth fewer. Few of them may as well stay open.
         total, half = task.num_images or 1, self._width(*[probability.mean()] * 2) / 2
-        unsure = float(((probability > 0.03) & (probability < 0.97)).mean())
+        unsure = float((thirds(probability) == 1).mean())
         spent = len(now.points) * min(task.block, total)
         if self.budget is not None and 1.5 * spent > _EXPLORED * self.budget:
             return False
