@@ -53,7 +53,7 @@ _GAIN, _UNSURE_LEVELS, _MAY_STAY_OPEN = 0.13, 1.4, 0.6
 _ROUND, _FEW_LEFT = 0.7, 1.4
 # Attempts with numbers fixed in advance plan for this share of the width, and share
 # the error: the first has most, because one is usually enough.
-_AIM, _FIRST_ATTEMPT = 0.93, 0.9
+_AIM, _FIRST_ATTEMPT = 0.87, 0.8
 # Shares of the open levels that a plan may decide.
 _PARTS = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1])
 
@@ -194,8 +194,8 @@ class Volume:
     def _rule(self, task: Task, state: State, of_counts: dict = _OF_COUNTS) -> Rule:
         error = of_counts[self.guarantee] * (1 - task.confidence_level)
         if self._is_proven:
-            later = max(state.attempt - 1, 0)
-            error *= (1 - _FIRST_ATTEMPT) / 2**later if later else _FIRST_ATTEMPT
+            others = (1 - _FIRST_ATTEMPT) / 2 ** max(state.attempt, 1)
+            error *= _FIRST_ATTEMPT if state.attempt == 1 else others
         return Rule(error, self._is_proven, self._slack(_SLACK))
 
     def _population(self, task: Task, state: State) -> tuple[float, float]:
@@ -298,15 +298,23 @@ class Volume:
         unknown = float(tally.volumes @ (1 - _decided_share(tally)))
         status = "resolution" if unknown > (high - low) / 2 else "budget"
         state = state._replace(status=status)
-        planned, more, worth = self._planned(task, state, tally, rule)
-        if self._is_proven:
-            if counts and len(worth):
-                planned = tally.numbers
-            else:
-                state = state._replace(
-                    attempt=state.attempt + 1, first=len(fresh.points)
-                )
-                return self._drawn(task, state, planned, left)
+        decide = _to_decide(task, fresh, self._error(task))
+        decide = np.where(fresh.side == OPEN, decide, 0)
+        if not self._is_proven:
+            best, worth = self._planned(task, state, decide)
+            planned = best.numbers
+        else:
+            # No other levels can make up for open ones: their number is fixed.
+            worth = _opened(state, decide)
+            worth, planned = worth[: (len(worth) + 1) // 2], tally.numbers
+            if not counts or not len(worth):
+                best, _ = self._planned(task, state._replace(first=0), decide)
+                each = best.cost / best.numbers.sum() / task.block
+                number = len(fresh.points)
+                state = state._replace(attempt=state.attempt + 1, first=number)
+                return self._drawn(task, state, best.numbers, left / max(each, 1))
+        steps = np.clip(decide, task.block, np.maximum(fresh.seen, task.block))
+        more = np.minimum(fresh.seen + steps, task.num_images or 1).astype(int)
         asked = []
         for i in worth.tolist():
             blocks = math.ceil((more[i] - fresh.seen[i]) / task.block)
@@ -322,45 +330,47 @@ class Volume:
         return [*asked, *drawn], state
 
     def _planned(
-        self, task: Task, state: State, tally: Tally, rule: Rule
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns levels by stratum, images by level, and the levels that need them."""
+        self, task: Task, state: State, decide: np.ndarray
+    ) -> tuple[Plan, np.ndarray]:
+        """Returns the cheapest plan, and the open levels that it decides."""
         fresh = state.fresh
-        assert fresh is not None and task.num_images is not None
-        total, guessed = task.num_images, _guessed(task, fresh)
-        left = np.where(
-            fresh.side == OPEN, _to_decide(task, fresh, self._error(task)), 0
-        )
-        wanted = self._width(*limits(_tally(state, guessed), rule))
+        assert fresh is not None
+        rule, guessed = self._rule(task, state), _guessed(task, fresh)
+        if self._is_proven:
+            rule = self._rule(task, state._replace(attempt=state.attempt + 1))
+        likely = _tally(state, guessed)
+        wanted = self._width(*limits(likely, rule))
         wanted *= _AIM if self._is_proven else 1.0
-        inside = np.arange(len(fresh.side)) >= state.first
-        each = (tally.volumes / np.maximum(tally.numbers, 1))[fresh.stratum]
-        opened = np.flatnonzero(inside & (fresh.side == OPEN))
-        opened = opened[np.argsort((left / each)[opened], kind="stable")]
+        opened = _opened(state, decide)
 
         def planned(number: int) -> tuple[Plan, np.ndarray]:
             # The first levels that are open will be decided, the dearer ones stay open.
-            now, cost = guessed.copy(), fresh.seen + left
-            now[opened[number:]], cost[opened[number:]] = (
-                OPEN,
-                fresh.seen[opened[number:]],
-            )
-            costs = np.bincount(fresh.stratum[inside], cost[inside], len(tally.volumes))
+            now, cost, stays = guessed.copy(), fresh.seen + decide, opened[number:]
+            now[stays], cost[stays] = OPEN, fresh.seen[stays]
+            tally = _tally(state, now)
+            costs = np.bincount(fresh.stratum, cost, len(tally.volumes))
             costs = np.maximum(costs / np.maximum(tally.numbers, 1), 1.0)
-            return plan(_tally(state, now), costs, wanted, rule), opened[:number]
+            if self._is_proven:
+                tally = tally.of(np.minimum(tally.numbers, _FIRST))
+            return plan(tally, costs, wanted, rule), opened[:number]
 
         numbers = np.unique(np.rint(_PARTS * len(opened)).astype(int)).tolist()
         best, worth = min(map(planned, numbers), key=lambda one: one[0].cost)
-        numbers = best.numbers
-        if self._is_proven and state.attempt:
-            # No other levels can make up for them.
-            worth = opened[: (len(opened) + 1) // 2]
-        if not len(worth) and (numbers <= tally.numbers).all():
+        if not len(worth) and (best.numbers <= likely.numbers).all():
             worth = opened[:1]
             if not len(worth):
-                numbers = np.ceil(tally.numbers * 1.05)
-        steps = np.clip(left, task.block, np.maximum(fresh.seen, task.block))
-        return numbers, np.minimum(fresh.seen + steps, total).astype(int), worth
+                best = best._replace(numbers=np.ceil(likely.numbers * 1.05))
+        return best, worth
+
+
+def _opened(state: State, decide: np.ndarray) -> np.ndarray:
+    """Returns the open levels that count, by their price for the width's part."""
+    assert state.fresh is not None
+    tally = _tally(state, state.fresh.side)
+    each = (tally.volumes / np.maximum(tally.numbers, 1))[state.fresh.stratum]
+    counted = np.arange(len(decide)) >= state.first
+    opened = np.flatnonzero(counted & (state.fresh.side == OPEN))
+    return opened[np.argsort((decide / each)[opened], kind="stable")]
 
 
 def _requests(task: Task, points: np.ndarray, images: int) -> list[Request]:
