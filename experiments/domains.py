@@ -250,7 +250,7 @@ _OUTPUT = define.output("results/domains")
 def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     rows = []
-    dimensions = map(int, _DIMENSIONS.value)
+    dimensions = [int(one) for one in _DIMENSIONS.value]
     for which, d, name in itertools.product(
         _STRATEGIES.value, dimensions, _SHAPES.value
     ):

@@ -13,7 +13,12 @@ from jaxrob._arguments.checks import check_choice, check_type, checked_sequence
 from jaxrob._arguments.texts import collected, warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion, Tolerance
-from jaxrob._assessment.explore import Exploration, check_few, explore
+from jaxrob._assessment.explore import (
+    Exploration,
+    check_few,
+    check_has_all_levels,
+    explore,
+)
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import Score
 from jaxrob._dataset import BatchedDataset, Dataset
@@ -22,10 +27,12 @@ from jaxrob._engine.evaluate import Arguments, Run, checked, prepare_run, source
 from jaxrob._engine.provenance import alteration_fingerprint, warn_of_copies
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import settings, words
+from jaxrob.alterations._recorded import Recorded
 from jaxrob.metrics import RULES
 from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.metrics._measures import in_words, mean_named, measure_named
 from jaxrob.strategies import ASAP, Strategy
+from jaxrob.strategies._levels import Listed
 from jaxrob.strategies._strategy import check_strategy
 
 # If fewer inputs are decided, the undecided rest may matter more.
@@ -45,7 +52,7 @@ def assess(
     tolerance: Tolerance | None = None,
     confidence_level: float = 0.95,
     # Which levels.
-    strategy: Strategy = ASAP(),  # noqa: B008 (immutable)
+    strategy: Strategy | None = None,
     rule: str | None = None,
     # How it runs.
     key: jax.Array | None = None,
@@ -93,7 +100,8 @@ def assess(
 
     Which levels:
       strategy: decides which levels are evaluated, and with `strategies.FewImages` on
-        how few images.
+        how few images; by default `strategies.ASAP()`. Of recorded pictures all levels
+        are, and neither strategy, rule nor tolerance may be given.
       rule: the rule of integration, "right", "count" or "linear"; by
         default the strategy's own. See `jaxrob.metrics.heaviside_robustness`.
 
@@ -138,6 +146,8 @@ def assess(
             score,
         )
     )
+    check_has_all_levels(alterations, strategy or rule or tolerance)
+    strategy = ASAP() if strategy is None else strategy
     check_strategy(strategy)
     measure = checked_measure(measure, arguments.score)
     wanted = "a jaxrob.Tolerance or None"
@@ -156,8 +166,10 @@ def assess(
         source_ahead(prepared) as run,
     ):
         explorations = explore(run, criterion, strategy)
+        length = int(explorations[0].curve.counts.inputs.sum(-1).max())
         if isinstance(run.dataset, Dataset):
-            warn_of_copies(run.source()["dataset"], len(run.dataset))
+            length = len(run.dataset)  # `FewImages` saw some of them.
+        warn_of_copies(run.source()["dataset"], length)
     results = tuple(
         result_of(run, place, exploration, criterion, rule, strategy)
         for place, exploration in enumerate(explorations)
@@ -213,6 +225,10 @@ def result_of(
 ) -> Assessment:
     alteration, source = run.alterations[place], run.source()
     curve = criterion.with_unknown(exploration.curve)
+    weights = None
+    if isinstance(alteration, Recorded):
+        strategy, weights = Listed(alteration.listed), alteration.weights
+        rule = strategy.rule
     bound, scores, scoring = exploration.error_bound, None, criterion.scoring
     if exploration.sampling is not None:
         bound = None
@@ -259,6 +275,7 @@ def result_of(
         seconds=exploration.seconds,
         sampling=exploration.sampling,
         confidence_level=criterion.confidence_level,
+        weights=weights,
     )
     with collected() as found:
         _warn_of_undecided(result)

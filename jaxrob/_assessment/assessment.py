@@ -17,13 +17,13 @@ from jaxrob._classifiers.network import SCORE_NAME
 from jaxrob._codec import (
     WRITTEN,
     Array,
+    Document,
     Integer,
     Layout,
     Number,
     Row,
     Text,
     document,
-    from_json,
     read,
     refuse,
     to_json,
@@ -33,6 +33,7 @@ from jaxrob._files import parsed
 from jaxrob.alterations._alteration import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval, measures
 from jaxrob.metrics._measures import MEAN, TOP_K, any_measure, measure_named
+from jaxrob.metrics._robustness import listed_interval, listed_robustness
 from jaxrob.strategies._strategy import STATUSES
 
 _UNIT = Number(at_least=0, at_most=1)
@@ -118,7 +119,7 @@ class Sampling(NamedTuple):
 
 @document("jaxrob assessment 1")
 @dataclasses.dataclass(frozen=True, eq=False)
-class Assessment:
+class Assessment(Document):
     """How robust a classifier is to one alteration, and what that is computed from.
 
     Attributes:
@@ -150,6 +151,8 @@ class Assessment:
       sampling: how few images were looked at, and what they leave open; None if all
         were. `curve` then counts the images seen, not as many at every level.
       confidence_level: the coverage of the intervals, in (0, 1).
+      weights: float64 `[L]`, what each level counts in the robustness, if only these
+        levels exist (`jaxrob.alterations.recorded`); None for a range.
     """
 
     alteration: str
@@ -170,6 +173,9 @@ class Assessment:
     seconds: Annotated[float, Number(at_least=0)]
     sampling: Sampling | None = None
     confidence_level: Annotated[float, Number(above=0, below=1)] = 0.95
+    weights: Annotated[
+        np.ndarray | None, Array("L", at_least=0), Layout(may_lack=True)
+    ] = None
 
     def __repr__(self) -> str:
         """The question, the answer with its two errors, and how many warnings."""
@@ -288,14 +294,18 @@ class Assessment:
         """
         if concluded := self.sampling or self.scores:
             return concluded.population_interval
-        low, high = metrics.confidence_interval(
-            self.levels,
-            self.counts,
-            self.measure,
-            self.threshold,
-            self.confidence_level,
-            bounds=(self.lower, self.upper),
-        )
+        return self.interval_at(self.confidence_level)
+
+    def interval_at(self, confidence_level: float) -> ConfidenceInterval:
+        """As `confidence_interval` from all images, of another confidence level."""
+        question = self.counts, self.measure, self.threshold
+        if self.weights is not None:
+            low, high = listed_interval(*question, self.weights, confidence_level)
+        else:
+            bounds = self.lower, self.upper
+            low, high = metrics.confidence_interval(
+                self.levels, *question, confidence_level, bounds=bounds
+            )
         return ConfidenceInterval(
             float(np.fmin(low, self.robustness)), float(np.fmax(high, self.robustness))
         )
@@ -350,6 +360,8 @@ class Assessment:
         )
 
     def _robustness_of(self, values: np.ndarray) -> float:
+        if self.weights is not None:
+            return listed_robustness(values, self.threshold, self.weights)
         return metrics.heaviside_robustness(
             self.levels, values, self.threshold, self.rule
         )
@@ -380,9 +392,30 @@ class Assessment:
         slices = importlib.import_module("jaxrob._assessment.slices")
         return slices.by_column(self, column, bins)
 
+    def of_groups(self) -> "Assessment":
+        """The assessment in which each group of images counts once, whatever its size.
+
+        The measure at a level is the mean over the groups of the accuracy, or the mean
+        score, within each; "images" then are groups, which are independent. Images of
+        which nothing is decided count in no group. The levels were chosen for all
+        images: `error_bound` says what that leaves open.
+
+        Raises:
+          ValueError: if the data set has no groups, the measure is another one, the
+            result keeps no answers, or it is from few images or with a tolerance.
+        """
+        slices = importlib.import_module("jaxrob._assessment.slices")
+        return slices.of_groups(self)
+
     @property
     def accepted(self) -> tuple[Interval, ...]:
-        """The intervals of levels where the measure is at least the threshold."""
+        """The intervals of levels where the measure is at least the threshold.
+
+        Of recorded pictures each is one level.
+        """
+        if self.weights is not None:
+            levels = self.levels[self.values >= self.threshold].tolist()
+            return tuple(Interval(level, level) for level in levels)
         return metrics.accepted_intervals(self.levels, self.values, self.threshold)
 
     @property
@@ -442,20 +475,6 @@ class Assessment:
     def to_csv(self) -> str:
         """CSV with a row for each level, see `jaxrob.reporting.to_csv`."""
         return importlib.import_module(_REPORTING).to_csv(self, rows="levels")
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "Assessment":
-        """An assessment from the text that `to_json` gave.
-
-        Nothing is executed. Answers are unpacked to at most 256 MiB and 100 times the
-        text's length.
-
-        Raises:
-          ValueError: if the text is not strict JSON, not of this format, a part is
-            missing, unknown, outside its range or of a wrong type or shape, or it is
-            not what was written, by its digest.
-        """
-        return from_json(text, Assessment)
 
     def plot(self, axes: Any = None) -> Any:
         """The measure over the level, see `jaxrob.reporting.plot`."""

@@ -12,7 +12,12 @@ from jaxrob import metrics
 from jaxrob._arguments.texts import collected, warn
 from jaxrob._assessment.assessment import Sampling
 from jaxrob._assessment.criterion import Criterion, per_image, ratio_per_image
-from jaxrob._assessment.diagnostics import Diagnostics, diagnose, diagnose_few
+from jaxrob._assessment.diagnostics import (
+    Diagnostics,
+    diagnose,
+    diagnose_few,
+    diagnose_listed,
+)
 from jaxrob._curve import AnyCurve, ReducedCurve, join, select
 from jaxrob._devices.blocks import joined
 from jaxrob._engine.answers import INVALID
@@ -21,6 +26,7 @@ from jaxrob._engine.evaluate import Run
 from jaxrob._engine.queue import answer_parts, evaluate_queue, everywhere, random_order
 from jaxrob._engine.scores import Scored
 from jaxrob.alterations import Alteration
+from jaxrob.alterations._recorded import Recorded
 from jaxrob.metrics import ConfidenceInterval, Counts
 from jaxrob.metrics._counts import MOST_CONFUSED, MOST_RANKS, Groups, Worth, count
 from jaxrob.metrics._groups import worth_of
@@ -36,6 +42,7 @@ from jaxrob.strategies._drive import (
     drive,
 )
 from jaxrob.strategies._few.estimates import population_of
+from jaxrob.strategies._levels import Listed
 from jaxrob.strategies._strategy import BLOCK, needs_scores
 from jaxrob.uncertainty import unknown_threshold
 
@@ -69,6 +76,17 @@ def check_few(strategy: Strategy, criterion: Criterion, rule: str | None) -> Non
         ratio_per_image(criterion.measure)
 
 
+def check_has_all_levels(alterations: Sequence[Alteration], chosen_by: Any) -> None:
+    """Rejects recorded pictures where levels of a range are asked for."""
+    for one in alterations:
+        if isinstance(one, Recorded) and chosen_by is not None:
+            raise ValueError(
+                f"strategy, rule and tolerance must be left out for {one.name}, because"
+                " there are no pictures between those recorded: all levels are looked "
+                f"at, and each counts by its weight; got {chosen_by!r}"
+            )
+
+
 def explore(run: Run, criterion: Criterion, strategy: Strategy) -> list[Exploration]:
     images = SomeImages if needs_scores(strategy) else AllImages
     answers = images(run, criterion, strategy)
@@ -92,7 +110,13 @@ class _Answers:
     @property
     def subjects(self) -> list[Subject]:
         return [
-            Subject(one.name, self._task(one), one.snap, one.canonical)
+            Subject(
+                one.name,
+                self._task(one),
+                one.snap,
+                one.canonical,
+                Listed(one.listed) if isinstance(one, Recorded) else None,
+            )
             for one in self.run.alterations
         ]
 
@@ -144,6 +168,8 @@ class AllImages(_Answers):
         canonical = subject.canonical(history.levels).tolist()
         rows = np.array([row_of[level] for level in canonical])
         diagnostics = diagnose(subject.task, history, len(known.levels))
+        if subject.listed is not None:
+            diagnostics = diagnose_listed(len(known.levels), history.rounds)
         if self.run.alterations[place].resolution is not None:
             # It moves by steps of its own, which no key decides.
             diagnostics = diagnostics._replace(jitter=math.nan)
@@ -180,6 +206,7 @@ class SomeImages(_Answers):
 
     def __init__(self, run: Run, criterion: Criterion, strategy: Strategy) -> None:
         super().__init__(run, criterion, strategy)
+        check_has_all_levels(run.alterations, strategy)
         self._num_classes = run.execution.info.num_classes
         self._data = counted(run.dataset)
         labels = np.asarray(self._data.labels)
@@ -367,6 +394,8 @@ def _look_at_curve(
             "the labels, or ask for a lower threshold."
             + _other_order(unaltered, criterion.threshold)
         )
+    if isinstance(alteration, Recorded):
+        return
     distances = (history.levels - alteration.identity) / (
         alteration.upper - alteration.lower
     )

@@ -97,6 +97,14 @@ def placed_blocks(
     return _placed(dataset, order, starts, size, num_classes, mesh, kept, _in_order)
 
 
+def beside(placed: PlacedBlock, other: Dataset, mesh: ImageMesh) -> jax.Array:
+    """Returns another data set's images at a block's places, on the devices."""
+    spans, size = [slice(placed.block.start, placed.block.stop)], len(placed.images)
+    read = _in_order(other, np.zeros(0), spans, size, mesh, threading.Event())
+    with contextlib.closing(read) as found:
+        return put(next(found), sharded(mesh))
+
+
 def picked_blocks(
     dataset: Dataset | CountedBatches,
     order: np.ndarray,

@@ -90,10 +90,8 @@ def odds_ratio(counts: np.ndarray, confidence_level: float = 0.95) -> OddsRatio:
     """
     confidence_level = checked_confidence_level(confidence_level)
     counts = checked_array("counts", counts, "..., 2, 2", "integers", at_least=0)
-    tables = counts.reshape(-1, 2, 2)
-    results = np.reshape(
-        [_conditional(table, confidence_level) for table in tables], (-1, 3)
-    )
+    rows = [_conditional(one, confidence_level) for one in counts.reshape(-1, 2, 2)]
+    results = np.reshape(rows, (-1, 3))
     return OddsRatio(*results.T.reshape(3, *counts.shape[:-2]))
 
 

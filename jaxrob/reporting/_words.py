@@ -129,14 +129,7 @@ def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
     of_part = one.sampling is not None or one.scores is not None
     if of_part or not is_exact or math.isnan(one.robustness):
         return math.nan, math.nan
-    low, high = metrics.confidence_interval(
-        one.levels,
-        one.counts,
-        one.measure,
-        one.threshold,
-        1 - (1 - one.confidence_level) / number,
-        bounds=(one.lower, one.upper),
-    )
+    low, high = one.interval_at(1 - (1 - one.confidence_level) / number)
     return min(low, one.confidence_interval[0]), max(high, one.confidence_interval[1])
 
 

@@ -41,6 +41,8 @@ class Subject(NamedTuple):
     snap: Callable[[np.ndarray], np.ndarray]
     # Maps each level to the representative of all levels with the same effect.
     canonical: Callable[[np.ndarray], np.ndarray]
+    # In place of the strategy, where only some levels exist
+    listed: Strategy | None = None
 
 
 class Span(NamedTuple):
@@ -138,6 +140,7 @@ def at_once(
 
 @computing()
 def concluded(strategy: Strategy, subject: Subject, explored: Explored) -> Found:
+    strategy = subject.listed or strategy
     found = strategy.result(subject.task, explored.state)
     name = f"{strategy!r}.result"
     check_type(name, found, Found, "a jaxrob.strategies.Found")
@@ -182,6 +185,7 @@ def _checked_interval(
 
 class _Exploring:
     def __init__(self, strategy: Strategy, subject: Subject, place: int) -> None:
+        strategy = subject.listed or strategy
         self._strategy, self._subject, self._place = strategy, subject, place
         self.history, self.state = History(), strategy.init(subject.task)
         self.seen: dict[Level, Seen] = {}  # by canonical level, in order of arrival

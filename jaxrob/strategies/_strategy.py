@@ -307,6 +307,12 @@ def checked_task(task: Any) -> Task:
     if np.ndim(task.lower) == 0:
         (lower,), (upper,) = lower, upper
         identity = identity and identity[0]
+    groups = task.groups
+    if groups is not None:
+        axes = {} if number is None else {"N": number}
+        groups = checked_array(
+            "task.groups", groups, "N", "integers", at_least=0, axes=axes
+        )
     return task._replace(
         lower=lower,
         upper=upper,
@@ -316,6 +322,7 @@ def checked_task(task: Any) -> Task:
         bounds=checked_bounds("task.bounds", task.bounds),
         block=checked_integer("task.block", task.block, at_least=1),
         confidence_level=checked_confidence_level(task.confidence_level),
+        groups=groups,
         seed=checked_integer("task.seed", task.seed, at_least=0),
     )
 

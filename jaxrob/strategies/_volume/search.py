@@ -159,10 +159,11 @@ class Volume:
         history = state.history
         asked = Asked(self.half_width, self.budget, error=1 - task.confidence_level)
         found = Found(robustness=0.5, status=state.status, asked=asked)
-        if len(history.levels):
-            known = answers(task, history, task.positions_of(history.levels))
-            decided = sides(task, history, known, self._error(task))
-            found = found._replace(sides=decided)
+        if not len(history.levels):
+            return found
+        known = answers(task, history, task.positions_of(history.levels))
+        decided = sides(task, history, known, self._error(task))
+        found = found._replace(sides=decided)
         if state.fresh is None or not len(state.fresh.points):
             return found
         decided[answers(task, history, state.fresh.points).rows] = state.fresh.side
@@ -319,7 +320,7 @@ class Volume:
         for i in worth.tolist():
             blocks = math.ceil((more[i] - fresh.seen[i]) / task.block)
             if blocks <= left:
-                asked += _requests(task, fresh.points[[i]], more[i])
+                asked += _requests(task, fresh.points[[i]], int(more[i]))
                 left -= blocks
         new = planned - tally.numbers
         if new.sum() > (_FEW_LEFT - 1) * tally.numbers.sum():
