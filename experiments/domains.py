@@ -218,8 +218,8 @@ def run(
 
     def answers(levels: np.ndarray) -> np.ndarray:
         place = np.minimum((levels[:, :2] * _PATCHES).astype(int), _PATCHES - 1)
-        row = place @ [_PATCHES, 1] if patches > 1 else np.zeros(len(levels), int)
-        return numbers[row] <= one.accuracy(levels)[:, None]
+        row = place[:, 0] * _PATCHES + place[:, 1]
+        return numbers[row % patches] <= one.accuracy(levels)[:, None]
 
     start = time.perf_counter()
     history, found = strategies.sample(
