@@ -54,6 +54,8 @@ _ROUND, _FEW_LEFT = 0.7, 1.4
 # Attempts with numbers fixed in advance plan for this share of the width, and share
 # the error: the first has most, because one is usually enough.
 _AIM, _FIRST_ATTEMPT = 0.87, 0.8
+# Levels that are open after so many images lie on the threshold, as far as these tell.
+_MANY = 512
 # Shares of the open levels that a plan may decide.
 _PARTS = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1])
 
@@ -242,7 +244,12 @@ class Volume:
                 return _requests(task, new, models.IMAGES), state
         none, number = np.empty((0, dimension)), np.empty(0)
         fresh = Fresh(
-            none, number.astype(int), number.astype(int), number, number, none[:, :2]
+            none,
+            number.astype(int),
+            number.astype(int),
+            number,
+            number,
+            np.empty((0, 2)),
         )
         state = state._replace(model=model, strata=found, fresh=fresh)
         numbers = np.full(len(found.volumes), _FIRST)
@@ -296,9 +303,10 @@ class Volume:
         low, high = limits(tally, rule)
         if counts and high - low <= self._width(low, high):
             return [], state._replace(status="precise")
-        unknown = float(tally.volumes @ (1 - _decided_share(tally)))
-        status = "resolution" if unknown > (high - low) / 2 else "budget"
-        state = state._replace(status=status)
+        flat = (fresh.side == OPEN) & (fresh.seen >= _MANY)
+        share = _tally(state, flat * ACCEPTED).accepted / np.maximum(tally.numbers, 1)
+        is_flat = tally.volumes @ share > (high - low) / 2
+        state = state._replace(status="resolution" if is_flat else "budget")
         decide = _to_decide(task, fresh, self._error(task))
         decide = np.where(fresh.side == OPEN, decide, 0)
         if not self._is_proven:
@@ -402,10 +410,6 @@ def _tally(state: State, side: np.ndarray) -> Tally:
         for kind in (side == side, side == ACCEPTED, side == REJECTED)
     ]
     return Tally(volumes, *counted)
-
-
-def _decided_share(tally: Tally) -> np.ndarray:
-    return (tally.accepted + tally.rejected) / np.maximum(tally.numbers, 1)
 
 
 def _expected(model: models.Model | None, points: np.ndarray) -> np.ndarray:
