@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from jaxrob._engine.evaluate import evaluate
     from jaxrob._engine.provenance import provenance
     from jaxrob.alterations import Alteration
+    from jaxrob.domains._assess import DomainAssessment, assess_domain
+    from jaxrob.domains._failure import FailureProbability, failure_probability
 
 __version__ = "0.1.0"
 
@@ -72,6 +74,8 @@ _NAMES = {
     "Dataset": "_dataset",
     "Diagnostics": "_assessment.diagnostics",
     "Domain": "_domain",
+    "DomainAssessment": "domains._assess",
+    "FailureProbability": "domains._failure",
     "Preprocessing": "_classifiers.network",
     "SequentialComparison": "_assessment.compare_sequentially",
     "ReducedCurve": "_curve",
@@ -82,6 +86,8 @@ _NAMES = {
     "Slices": "_assessment.slices",
     "Tolerance": "_assessment.criterion",
     "assess": "_assessment.assess",
+    "assess_domain": "domains._assess",
+    "failure_probability": "domains._failure",
     "compare": "_assessment.compare",
     "compare_sequentially": "_assessment.compare_sequentially",
     "evaluate": "_engine.evaluate",
@@ -97,6 +103,8 @@ __all__ = (
     "Dataset",
     "Diagnostics",
     "Domain",
+    "DomainAssessment",
+    "FailureProbability",
     "Preprocessing",
     "SequentialComparison",
     "ReducedCurve",
@@ -109,11 +117,13 @@ __all__ = (
     "adversarial",
     "alterations",
     "assess",
+    "assess_domain",
     "bayes",
     "compare",
     "compare_sequentially",
     "data",
     "evaluate",
+    "failure_probability",
     "maite",
     "metrics",
     "networks",

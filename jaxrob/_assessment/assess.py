@@ -223,7 +223,7 @@ def result_of(
     rule: str,
     strategy: Strategy,
 ) -> Assessment:
-    alteration, source = run.alterations[place], run.source()
+    alteration = run.alterations[place]
     curve = criterion.with_unknown(exploration.curve)
     weights = None
     if isinstance(alteration, Recorded):
@@ -265,13 +265,7 @@ def result_of(
         warnings=(*run.warned, *run.warned_of_each[place]),
         scores=scores,
         curve=curve,
-        provenance=source
-        | {
-            "alteration": alteration_fingerprint(alteration),
-            "stochastic": source["stochastic"] or alteration.stochastic,
-            "settings": settings(alteration, run.image.shape),
-            "words": words(alteration),
-        },
+        provenance=provenance_of(run, alteration),
         seconds=exploration.seconds,
         sampling=exploration.sampling,
         confidence_level=criterion.confidence_level,
@@ -280,6 +274,16 @@ def result_of(
     with collected() as found:
         _warn_of_undecided(result)
     return dataclasses.replace(result, warnings=(*result.warnings, *found))
+
+
+def provenance_of(run: Run, alteration: Any) -> dict[str, Any]:
+    source = run.source()
+    return source | {
+        "alteration": alteration_fingerprint(alteration),
+        "stochastic": source["stochastic"] or alteration.stochastic,
+        "settings": settings(alteration, run.image.shape),
+        "words": words(alteration),
+    }
 
 
 def _warn_of_undecided(result: Assessment) -> None:

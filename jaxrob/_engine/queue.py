@@ -17,7 +17,7 @@ from jaxrob._curve import AnyCurve
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.blocks import bucket, rows_in_memory
 from jaxrob._devices.mesh import platform, put, sharded
-from jaxrob._domain import AnyAlteration, plain_levels
+from jaxrob._domain import AnyAlteration, levels_of
 from jaxrob._engine.answers import AnswerCollector, CountCollector
 from jaxrob._engine.blocks import (
     Block,
@@ -51,7 +51,7 @@ from jaxrob.strategies._strategy import BLOCK
 
 def everywhere(alteration: AnyAlteration, levels: np.ndarray) -> list[Span]:
     """Returns the spans of all images, even of an unknown number."""
-    return [Span(alteration, level, 0, sys.maxsize) for level in plain_levels(levels)]
+    return [Span(alteration, level, 0, sys.maxsize) for level in levels_of(levels)]
 
 
 def evaluate_queue(
