@@ -14,6 +14,7 @@ from jaxrob.reporting._plot import axis_label, common_threshold
 from jaxrob.reporting._report import figures
 from jaxrob.reporting._report.curve import how_sampled, numbers, results
 from jaxrob.reporting._report.details import details
+from jaxrob.reporting._report.domain import together
 from jaxrob.reporting._report.parts import (
     Bullets,
     Facts,
@@ -218,7 +219,11 @@ def limits(report: Report) -> Iterator[Section]:
     scored = any(one.scores is not None for one in ones)
     items = [
         say("limit_no_certificate"),
-        say("limit_alone"),
+        say(
+            "limit_listed"
+            if any(one.domain for one in report.results)
+            else "limit_alone"
+        ),
         say("limit_kind"),
         say("limit_labels"),
         say("limit_training"),
@@ -351,6 +356,7 @@ SECTIONS: tuple[Callable[[Report], Iterator[Section]], ...] = (
     results,
     common_corruptions,
     slices,
+    together,
     tested,
     domain,
     plan,
