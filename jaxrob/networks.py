@@ -20,7 +20,7 @@ from jaxrob._arguments.checks import (
     checked_integers,
     checked_path,
 )
-from jaxrob._files import DAMAGE, read_npz
+from jaxrob._files import damage_of, read_npz
 
 __all__ = (
     "MLP",
@@ -105,12 +105,8 @@ def load_idc_weights(path: str | os.PathLike[str]) -> dict[str, Any]:
       FileNotFoundError: if there is no such file.
     """
     path = str(checked_path("path", path))
-    try:
+    with damage_of(f"{path}: not a readable npz file"):
         members = read_npz(path, may_be_compressed=True)
-    except FileNotFoundError:
-        raise
-    except DAMAGE as error:
-        raise ValueError(f"{path}: not a readable npz file: {error}") from error
     arrays: dict[str, np.ndarray] = {}
     for member, array in members.items():
         parts = member.split("/")
