@@ -157,7 +157,21 @@ def _keras_arrays() -> dict[str, tuple[str, str, str, tuple[int, ...]]]:
     return arrays
 
 
-class MnistCNN(nn.Module):
+class _Network(nn.Module):
+    """A network whose numbers are from 1; only an `MLP` may have no layer of them."""
+
+    def __post_init__(self) -> None:
+        """Checks the attributes."""
+        least = 0 if isinstance(self, MLP) else 1
+        for name, value in vars(self).items():
+            if name in ("blocks", "features"):
+                checked_integers(name, value, at_least=1, min_length=least)
+            elif name in ("width", "stem_stride", "num_classes"):
+                checked_integer(name, value, at_least=1)
+        super().__post_init__()
+
+
+class MnistCNN(_Network):
     """Two convolutions, each with ReLU and max-pooling, and two dense layers.
 
     421,642 parameters on images `[B, 28, 28, 1]` with ten classes; similar to LeNet
@@ -168,11 +182,6 @@ class MnistCNN(nn.Module):
     """
 
     num_classes: int = 10
-
-    def __post_init__(self) -> None:
-        """Checks the attributes."""
-        checked_integer("num_classes", self.num_classes, at_least=1)
-        super().__post_init__()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
@@ -189,7 +198,7 @@ class MnistCNN(nn.Module):
 _STAGES = ((64, 64), (128, 128), (256,) * 3, (512,) * 3, (512,) * 3)
 
 
-class VGG16(nn.Module):
+class VGG16(_Network):
     """Thirteen convolutions with batch normalisation and two dense layers.
 
     Each convolution is 3x3 and followed by ReLU, batch normalisation and, except the
@@ -208,11 +217,6 @@ class VGG16(nn.Module):
     """
 
     num_classes: int = 10
-
-    def __post_init__(self) -> None:
-        """Checks the attributes."""
-        checked_integer("num_classes", self.num_classes, at_least=1)
-        super().__post_init__()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
@@ -263,7 +267,7 @@ def _windows(x: jax.Array, size: int) -> jax.Array:
     return x.reshape(batch, rows, size, columns, size, channels)
 
 
-class ResNet(nn.Module):
+class ResNet(_Network):
     """A residual network for images of about 32x32 pixels, with batch normalisation.
 
     A 3x3 convolution, stages of residual blocks, the mean over all pixels, and a dense
@@ -287,14 +291,6 @@ class ResNet(nn.Module):
     width: int = 16
     stem_stride: int = 1
     num_classes: int = 10
-
-    def __post_init__(self) -> None:
-        """Checks the attributes."""
-        checked_integers("blocks", self.blocks, at_least=1)
-        checked_integer("width", self.width, at_least=1)
-        checked_integer("stem_stride", self.stem_stride, at_least=1)
-        checked_integer("num_classes", self.num_classes, at_least=1)
-        super().__post_init__()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
@@ -321,7 +317,7 @@ def _shortcut(x: jax.Array, stride: int, width: int) -> jax.Array:
     return jnp.pad(x, ((0, 0), (0, 0), (0, 0), (0, width - x.shape[-1])))
 
 
-class MLP(nn.Module):
+class MLP(_Network):
     """Dense layers with ReLU between them, on flattened images.
 
     The default, 784-100-10 on images `[B, 28, 28, 1]`, has 79,510 parameters.
@@ -337,12 +333,6 @@ class MLP(nn.Module):
     features: Sequence[int] = (100,)
     num_classes: int = 10
 
-    def __post_init__(self) -> None:
-        """Checks the attributes."""
-        checked_integers("features", self.features, at_least=1, min_length=0)
-        checked_integer("num_classes", self.num_classes, at_least=1)
-        super().__post_init__()
-
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
         """Computes logits `[B, K]` of images `[B, H, W, C]`; `train` has no effect."""
@@ -353,7 +343,7 @@ class MLP(nn.Module):
         return nn.Dense(self.num_classes)(x)
 
 
-class StridedCNN(nn.Module):
+class StridedCNN(_Network):
     """Convolutions with stride 2, each with ReLU, and two dense layers.
 
     By default 106,122 parameters on images `[B, 28, 28, 1]` with ten classes, and a
@@ -367,12 +357,6 @@ class StridedCNN(nn.Module):
 
     num_classes: int = 10
     features: Sequence[int] = (16, 32)
-
-    def __post_init__(self) -> None:
-        """Checks the attributes."""
-        checked_integer("num_classes", self.num_classes, at_least=1)
-        checked_integers("features", self.features, at_least=1)
-        super().__post_init__()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
