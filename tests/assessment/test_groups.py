@@ -82,6 +82,7 @@ def test_results_keep_groups_without_their_names(grouped, strategy):
     assert "patient-" not in page
 
 
+@pytest.mark.filterwarnings("ignore:.*groups are few")
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(s, marks=pytest.mark.slow) for s in range(2, 10))]
 )
@@ -129,6 +130,7 @@ def test_slices_by_bins_and_whether_the_worst_is_told_apart(grouped):
     assert not assessed(chance).by("site").is_told_apart
 
 
+@pytest.mark.filterwarnings("ignore:.*groups are few")
 @pytest.mark.parametrize("values", [3, pytest.param(1000, marks=pytest.mark.slow)])
 def test_slices_of_one_image_of_none_of_nan_and_across_groups(values):
     number = np.arange(1200)
@@ -188,9 +190,11 @@ def test_a_comparison_swaps_whole_groups():
     dataset = data(np.full(5, 40), rng, groups="patient")
     other = jaxrob.Classifier(network, 3.5, "logits")
     dim = brightness(-0.5, 0.5)
-    pair = [
-        jaxrob.assess(one, dataset, dim, strategy=LEVELS) for one in (CLASSIFIER, other)
-    ]
+    with pytest.warns(jaxrob.RobustnessWarning, match="groups are few"):
+        pair = [
+            jaxrob.assess(one, dataset, dim, strategy=LEVELS)
+            for one in (CLASSIFIER, other)
+        ]
     # Of 2**5 swaps of groups two are as extreme as what was seen, at least.
     assert jaxrob.compare(*pair).mean_p_value >= 2 / 32
     alone = jaxrob.Dataset(dataset.images, dataset.labels)
