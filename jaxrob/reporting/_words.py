@@ -1,5 +1,6 @@
 """Words and summaries of results, for tables, plots and reports."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
@@ -129,14 +130,8 @@ def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
     of_part = one.sampling is not None or one.scores is not None
     if of_part or not is_exact or math.isnan(one.robustness):
         return math.nan, math.nan
-    low, high = metrics.confidence_interval(
-        one.levels,
-        one.counts,
-        one.measure,
-        one.threshold,
-        1 - (1 - one.confidence_level) / number,
-        bounds=(one.lower, one.upper),
-    )
+    level = 1 - (1 - one.confidence_level) / number
+    low, high = dataclasses.replace(one, confidence_level=level).confidence_interval
     return min(low, one.confidence_interval[0]), max(high, one.confidence_interval[1])
 
 

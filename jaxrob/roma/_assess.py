@@ -116,13 +116,10 @@ def assess(
 
     An answer of "importance" is believed only if neither the plain draws' hits
     contradict it, nor a few particles that climb to the boundary without gradients.
-    What may still be missed, without notice: a mode so much steeper than others that it
-    is behind them everywhere but in its own small part of the ball, if no gradient from
-    24 radii away leads to it; an island that is the greatest class's nowhere else and
-    smaller than what 1,000 points find in few dimensions, or 64 particles in many; a
-    class that no draw, particle or gradient came near. Such a part can be any share of
-    the probability. "roma" looks at the highest incorrect confidence alone, so for
-    delta < 0.5 it may count inputs that are answered correctly.
+    What may still be missed without notice, any share of the probability, says
+    `RomaResult.caveats`, and more of it the page of the estimators. "roma" looks at the
+    highest incorrect confidence alone, so for delta < 0.5 it may count inputs that are
+    answered correctly.
 
     With a half width, inputs are looked at in random order. Those of a category end as
     soon as the mean plr over all its inputs is known: its interval, of all categories

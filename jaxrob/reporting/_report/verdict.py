@@ -37,12 +37,8 @@ from jaxrob.reporting._report.parts import (
 )
 from jaxrob.reporting._report.report import Network, Report, Tested
 from jaxrob.reporting._report.tested import is_as_planned, planned_text
-from jaxrob.reporting._requirements import (
-    AT_LEAST,
-    QUANTITIES,
-    Requirement,
-)
-from jaxrob.reporting._results import Results
+from jaxrob.reporting._requirements import AT_LEAST, QUANTITIES, Requirement
+from jaxrob.reporting._results import Results, sizes
 from jaxrob.reporting._words import (
     VERSION,
     confidence_text,
@@ -297,13 +293,9 @@ def _network(results: Results, name: str) -> str:
 
 def _images(one: Assessment) -> str:
     source = one.provenance.get("dataset") or {}
-    if one.sampling is None:
-        number = int(one.curve.counts.at(0).inputs.sum())
-    else:
-        number = one.sampling.num_images
     name = short(str(source.get("name") or "without a name"))
-    digest = source.get("fingerprint")
-    return f"{name}, {counted(number, 'image')}" + f", digest {digest}" * bool(digest)
+    digest, number = source.get("fingerprint"), counted(sizes(one)[1], "image")
+    return f"{name}, {number}" + f", digest {digest}" * bool(digest)
 
 
 def _first(report: Report) -> str:
