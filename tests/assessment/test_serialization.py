@@ -217,8 +217,6 @@ IMPLAUSIBLE = {
     "measure unknown": (put("measure", "beauty"), "measure"),
     "rule of scores": (put("rule", "trapezoid"), "rule"),
     "bound above 1": (put("error_bound", 1.5), "error_bound"),
-    "alpha above 1": (put("alpha", 1.5), "alpha"),
-    "seconds negative": (put("seconds", -1), "seconds"),
     "no alteration's parameters": (drop(FACTS, "alteration"), "alteration"),
     "no data set": (drop(FACTS, "dataset"), "dataset"),
     "no fingerprint": (drop(FACTS, "dataset", "fingerprint"), "fingerprint"),
@@ -229,7 +227,6 @@ IMPLAUSIBLE = {
     "plan": (put(FACTS, "plan", "x" * 64), "plan must be 64"),
     "warnings text": (put("warnings", "x"), "warnings"),
     "points none": (put(DIAGNOSTICS, "points", 0), "points"),
-    "jitter negative": (put(DIAGNOSTICS, "jitter", -1.0), "jitter"),
     "interval": (put("confidence_interval", [0.5, 7]), "confidence_interval"),
     "huge counts": (
         put("confusion", [[[2**62, 0, 0, 0]] + [[0] * 4] * 2] * 5),

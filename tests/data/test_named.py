@@ -292,11 +292,6 @@ def test_lying_header_allocates_nothing(scratch, compress, shape):
         tracemalloc.stop()
 
 
-def test_missing_file(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        read_idx(tmp_path / "nothing")
-
-
 @pytest.mark.slow
 def test_the_splits_partition_the_originals():
     original = load_digits()
@@ -372,12 +367,9 @@ def test_name_without_a_class(tmp_path, name):
         idc_patches(tmp_path)
 
 
-def test_damaged_or_of_another_size(tmp_path):
+def test_of_another_size(tmp_path):
     write(tmp_path, "a_class0.png", shape=(50, 49, 3))
     with pytest.raises(ValueError, match="50, 49, 3"):
-        idc_patches(tmp_path)
-    (tmp_path / "a_class0.png").write_bytes(b"\x89PNG")
-    with pytest.raises(ValueError, match="a_class0.png: not a readable"):
         idc_patches(tmp_path)
 
 
