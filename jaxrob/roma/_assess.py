@@ -122,10 +122,9 @@ def assess(
     answered correctly.
 
     With a half width, inputs are looked at in random order. Those of a category end as
-    soon as the mean plr over all its inputs is known: its interval, of all categories
-    together, is at most twice the half width wide. It is by betting without replacement
-    (Waudby-Smith and Ramdas 2020), which holds however often one looks. The rest is
-    "unseen". The smaller a category, the larger the share of it that is looked at.
+    soon as the interval of the mean plr over all its inputs, of all categories
+    together, is at most twice as wide; the rest is "unseen". It is by betting without
+    replacement (Waudby-Smith and Ramdas 2020), which holds however often one looks.
 
     Args:
       classifier: not of "scores". With S samples its mean probabilities count. A
