@@ -157,8 +157,8 @@ def assess(
     ):
         explorations = explore(run, criterion, strategy)
         length = int(explorations[0].curve.counts.inputs.sum(-1).max())
-        if isinstance(run.dataset, Dataset):
-            length = len(run.dataset)  # `FewImages` saw some of them.
+        if (few := explorations[0].sampling) is not None:
+            length = few.num_images
         warn_of_dependence(run.source()["dataset"], length)
     results = tuple(
         result_of(run, place, exploration, criterion, rule, strategy)

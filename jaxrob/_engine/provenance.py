@@ -232,8 +232,7 @@ def warn_of_dependence(facts: Mapping[str, Any], length: int) -> None:
     if effective < _FEWEST_GROUPS:
         warn(
             f"the images are worth {effective:.3g} groups of one size: the intervals "
-            "for images to come are wide because groups are few. More images of the "
-            "same groups do not narrow them, more groups do"
+            "for images to come are wide because groups are few; only more groups help"
         )
     copies = facts.get("copies", 0)
     if copies > _MOST_COPIES * length:

@@ -111,8 +111,8 @@ def assess(
     * "auto": counts where that is enough, then "importance", then "splitting" where
       the weights are too uneven. Where neither is possible, it counts up to 16 times as
       many draws. What the budget cannot decide, such as rare probabilities of a network
-      without gradients, is "undecided". Without a limit it answers every input, after
-      up to 300,000 passes where splitting has to (a million in few dimensions).
+      without gradients, is "undecided"; without a limit that takes up to 300,000
+      passes (a million in few dimensions).
 
     An answer of "importance" is believed only if neither the plain draws' hits
     contradict it, nor a few particles that climb to the boundary without gradients.
