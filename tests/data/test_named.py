@@ -203,10 +203,8 @@ def test_official_files(real_folder):
     dataset = mnist(real_folder("mnist"))
     assert dataset.images.shape == (10_000, 28, 28, 1)
     assert list(dataset.labels[:10]) == [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]
-    assert dataset.images.max() == 255
-    # Digits are bright on a dark ground, and do not touch the border.
+    # Digits are bright on a dark ground.
     assert 30 < dataset.images.mean() < 36
-    assert dataset.images[:, 0, 0].max() == 0
 
 
 CODES = {"u1": 0x08, "i1": 0x09, "i2": 0x0B, "i4": 0x0C, "f4": 0x0D, "f8": 0x0E}
