@@ -24,7 +24,7 @@ from jaxrob._classifiers.network import Score
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.evaluate import Arguments, Run, checked, prepare_run, source_ahead
-from jaxrob._engine.provenance import alteration_fingerprint, warn_of_copies
+from jaxrob._engine.provenance import alteration_fingerprint, warn_of_dependence
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import settings, words
 from jaxrob.alterations._recorded import Recorded
@@ -167,9 +167,9 @@ def assess(
     ):
         explorations = explore(run, criterion, strategy)
         length = int(explorations[0].curve.counts.inputs.sum(-1).max())
-        if isinstance(run.dataset, Dataset):
-            length = len(run.dataset)  # `FewImages` saw some of them.
-        warn_of_copies(run.source()["dataset"], length)
+        if (few := explorations[0].sampling) is not None:
+            length = few.num_images
+        warn_of_dependence(run.source()["dataset"], length)
     results = tuple(
         result_of(run, place, exploration, criterion, rule, strategy)
         for place, exploration in enumerate(explorations)
