@@ -34,17 +34,11 @@ from jaxrob._engine.execution import (
     noted,
     rows_of_a_level,
 )
-from jaxrob._engine.step import (
-    Ask,
-    altered,
-    computed,
-    is_apart,
-    levels_are_sequential,
-    preparing,
-)
+from jaxrob._engine.step import Ask, altered, is_apart, levels_are_sequential, preparing
 from jaxrob._engine.tasks import EvaluationTask, run_tasks
 from jaxrob._keys import order_keys
 from jaxrob.alterations import Alteration
+from jaxrob.alterations._recorded import Recorded
 from jaxrob.strategies._drive import Span
 from jaxrob.strategies._strategy import BLOCK
 
@@ -237,6 +231,7 @@ def _tried_rows(
     if (
         not isinstance(dataset, Dataset)
         or platform(mesh) != "cpu"
+        or isinstance(spans[0].alteration, Recorded)
         or mesh.is_multi_process
         or execution.answerer.is_on_host
         or execution.batch_size is not None
@@ -298,10 +293,9 @@ def _seconds(
     levels = np.full(each, middle.level, np.float32)
     block = np.zeros((size, *shape), dtype), np.arange(size, dtype=np.uint32)
     images, index, labels = put((*block, np.zeros(size, np.int32)), sharded(mesh))
-    alteration = computed(middle.alteration)
-    prepared = preparing(images, index, key, alteration, mesh).run()
+    prepared = preparing(images, index, key, middle.alteration, mesh).run()
     placed = PlacedBlock(Block(np.zeros(size, np.int32), 0), images, index, labels)
-    ask = Ask(placed, prepared, alteration, levels, 1)
+    ask = Ask(placed, prepared, middle.alteration, levels, 1)
 
     def run() -> Any:
         asked = altered(ask, mesh) if apart else ask

@@ -20,7 +20,6 @@ from jaxrob._identity.program import operations
 from jaxrob._keys import alteration_keys, classifier_keys
 from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._recorded import Recorded
 
 
 def _as_it_is(image: jax.Array, level: jax.Array) -> jax.Array:
@@ -165,11 +164,6 @@ def _multiplies(images_at: Callable[[jax.Array], jax.Array], level: jax.Array) -
     # is multiplied in between: zoom takes 5.8 ms for 8.8 on a v5e, by its compiler.
     # Images from elementwise operations are never written (brightness 5.0 ms for 6.2).
     return operations(jax.make_jaxpr(images_at)(level).jaxpr) > 0
-
-
-def computed(alteration: Alteration) -> Alteration:
-    """What a step computes: nothing, of images that are altered already."""
-    return UNALTERED if isinstance(alteration, Recorded) else alteration
 
 
 def preparing(

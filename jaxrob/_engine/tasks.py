@@ -16,7 +16,7 @@ from jaxrob._devices.mesh import platform
 from jaxrob._engine.blocks import Block, PlacedBlock, beside
 from jaxrob._engine.execution import Execution, levels_in_step
 from jaxrob._engine.mistakes import are_doubtful, check_logits, check_network
-from jaxrob._engine.step import Ask, altered, computed, preparing
+from jaxrob._engine.step import UNALTERED, Ask, altered, preparing
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._recorded import Recorded
 from jaxrob.strategies._drive import Span
@@ -138,10 +138,10 @@ def _dispatched(
     if alteration not in execution.checked:
         execution.checked.add(alteration)
         execution.bar.compile(which)
-    # Recorded pictures are read a level at a time.
+    # Recorded pictures are altered already, and are read a level at a time.
     recorded = alteration if isinstance(alteration, Recorded) else None
-    alteration, each = computed(alteration), 1
-    if not answerer.is_on_host and recorded is None:
+    each, alteration = 1, UNALTERED if recorded else alteration
+    if not answerer.is_on_host and not recorded:
         # Journaled answers do not change a step's shape, and so not its rounding.
         info, shape, rows = execution.info, execution.image_shape, execution.rows
         each = levels_in_step(info, shape, rows, len(images), len(wanted), mesh)
@@ -153,7 +153,7 @@ def _dispatched(
     for first in range(0, len(missing), each):
         rows = missing[first : first + each]
         if recorded is not None:
-            other = recorded.at(task.spans[rows[0]].level)
+            other = recorded.pictures.at[task.spans[rows[0]].level]
             there = images if other is None else beside(placed, other, mesh)
             prepared = preparing(there, index, execution.key, alteration, mesh).run()
         # Padded with the last level, so that every step has the same shape.
