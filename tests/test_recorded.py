@@ -1,6 +1,5 @@
 """Recorded pictures: read as they are, paired, and counted at their levels alone."""
 
-import dataclasses
 import functools
 import io
 
@@ -10,7 +9,7 @@ import pytest
 from PIL import Image
 
 import jaxrob
-from jaxrob import alterations, metrics, reporting, strategies, training
+from jaxrob import alterations, metrics, reporting, strategies
 from jaxrob._command.run import main
 from jaxrob._keys import alteration_keys
 
