@@ -29,6 +29,7 @@ from jaxrob._command.network import (
 from jaxrob._command.programs import keep_programs
 from jaxrob._dataset import check_labels_below
 from jaxrob._engine.step import UNALTERED
+from jaxrob.alterations._recorded import Recorded
 from jaxrob.reporting import Plan, Requirement
 from jaxrob.reporting._requirements import AT_LEAST
 from jaxrob.strategies import ASAP, FewImages, Including, Strategy, Uniform
@@ -275,6 +276,11 @@ def print_passes(
     levels = f"{number} levels"
     if about:
         levels = f"about {levels} ({fewest} to {most})"
+    recorded = [one for one in altered if isinstance(one, Recorded)]
+    for one in recorded:
+        print(f"  {one.name}: {images} images x {len(one.pictures.at)} recorded levels")
+    if not (altered := [one for one in altered if one not in recorded]):
+        return
     for one in altered:
         print(f"  {one.name} [{one.lower:g}, {one.upper:g}] {one.unit}".rstrip())
     passes = images * number * len(altered)

@@ -106,7 +106,8 @@ def is_at_once(one: Assessment, first: np.ndarray) -> np.ndarray:
 
 
 def excursions(assessments: Sequence[Assessment]) -> str:
-    found = [one.diagnostics for one in assessments if one.scores is None]
+    plain = [one for one in assessments if one.scores is None and one.listed is None]
+    found = [one.diagnostics for one in plain]
     if not found:
         return ""
     worst = found[0]._replace(
@@ -251,6 +252,20 @@ def with_unit(value: float, unit: str) -> str:
     return _joined(number(value), unit)
 
 
+def at_level(one: Assessment, level: float) -> str:
+    """Names a level, by its name if it has one."""
+    names = listed_levels(one) if one.listed and one.listed.names else {}
+    return names[level] if names else with_unit(level, one.unit)
+
+
+def listed_levels(one: Assessment) -> dict[float, str] | None:
+    """Returns the names of levels that alone exist, by level."""
+    if one.listed is None:
+        return None
+    levels = one.levels.tolist()
+    return dict(zip(levels, one.listed.names or map(number, levels)))
+
+
 def range_with_unit(low: float, high: float, unit: str) -> str:
     return _joined(f"{number(low)} to {number(high)}", unit)
 
@@ -371,7 +386,8 @@ def severity_text(one: FailingLevel | None) -> str:
 
 
 def _fails_at(one: Assessment) -> FailingLevel | None:
-    if one.identity not in one.levels or len(one.levels) < 2 or one.sampling:
+    of_some = one.sampling or one.listed
+    if one.identity not in one.levels or len(one.levels) < 2 or of_some:
         return None
     return metrics.failing_level(
         one.levels,

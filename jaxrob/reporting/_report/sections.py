@@ -46,6 +46,7 @@ from jaxrob.reporting._words import (
     error_text,
     interval,
     level_of,
+    listed_levels,
     percent,
     percent_of,
     severity_text,
@@ -196,6 +197,7 @@ def _sides(report: Report) -> list[Part]:
             y_label=said,
             threshold=common_threshold([one for _, one in group]),
             identity=group[0][1].identity,
+            listed=listed_levels(group[0][1]),
         )
         drawn.append(Group((Heading(title), Figure(figure))))
     return drawn
