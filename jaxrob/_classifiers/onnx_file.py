@@ -170,8 +170,10 @@ def _class_output(session: Any, path: pathlib.Path) -> tuple[str, int | None]:
     (output,) = outputs
     if output.type not in _FLOATING:
         raise ValueError(
-            f"{path}: its output {output.name!r} must be of floating numbers [B, K], "
-            f"{', '.join(_FLOATING)}; got {output.type}"
+            f"{path}: its output {output.name!r} must be of floating numbers [B, K]; "
+            f"got {output.type}. Call its runtime in a function for Classifier."
+            "from_host, which takes any numbers; labels [B] become np.eye(K)[labels], "
+            'with outputs="scores"'
         )
     shape = output.shape
     if shape and len(shape) != 2 and shape[2:] != [1, 1]:

@@ -137,7 +137,9 @@ def test_other_types(tmp_path):
     curve = jaxrob.evaluate(jaxrob.Classifier.from_onnx(path), DATA, BRIGHTNESS, [0.0])
     truth = logits(np.float32(IMAGES)).argmax(1)
     np.testing.assert_array_equal(curve.predicted[0], truth)
-    jaxrob.Classifier.from_onnx(path, **seeing(scale=(255, 255, 255)))
+    classifier = jaxrob.Classifier.from_onnx(path, **seeing(scale=(255, 255, 255)))
+    found = jaxrob.provenance(classifier, DATA)["network"]["preprocessing"]
+    assert found == {"scale": [255], "mean": [0], "std": [1]}
     for wrong in ({"mean": 0.1}, {"scale": 255, "std": (0.3, 0.3, 0.4)}, {"scale": 2}):
         with pytest.raises(ValueError, match=[*wrong][-1]):
             jaxrob.Classifier.from_onnx(path, **seeing(**wrong))

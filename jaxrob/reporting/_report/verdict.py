@@ -20,7 +20,7 @@ from jaxrob.reporting._gate import (
     placed_of,
 )
 from jaxrob.reporting._ranks import rank_text, ranks
-from jaxrob.reporting._report.curve import condition
+from jaxrob.reporting._report.curve import condition, span
 from jaxrob.reporting._report.parts import (
     Facts,
     Group,
@@ -204,6 +204,7 @@ def _check(outcome: Outcome, tested: Tested | None, number: int) -> Check:
             how_sure += line("of_decided", least=percent(one.lowest_decided_ratio))
     low, high = outcome.value
     shown = distinct_percent(low, asked.bound) if low == high else interval(low, high)
+    shown += ", lower end" * asked.quantity.endswith(".low")
     if asked.quantity == "difference" and not math.isnan(low):
         shown = f"{points(low)} to {points(high)}"
     of = readable(outcome.subject)
@@ -278,6 +279,7 @@ def _facts(report: Report) -> tuple[tuple[str, str], ...]:
     return (
         ("network", "; ".join(map(_network, report.results, report.names))),
         ("images", _joined(map(_images, ones))),
+        ("range", _joined(f"{short(one.alteration)} {span(one)}" for one in ones)),
         ("good enough", _joined(map(condition, ones))),
         ("tested by", _joined(short(run.tester or "", 100) for run in runs)),
         ("tested for", _joined(short(run.organisation or "", 100) for run in runs)),
