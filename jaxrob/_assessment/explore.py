@@ -391,8 +391,8 @@ def _look_at_curve(
         warn(
             f"unaltered, the {in_words(criterion.measure)} is {value:.4g}, already "
             f"below the threshold {criterion.threshold:g}: what is accepted then says "
-            "little about the alteration. Look at the network, the images' scale and "
-            "the labels, or ask for a lower threshold."
+            "little about the alteration. Look at the labels and at what the network "
+            "was trained on (scale=..., mean=..., std=...), or lower the threshold."
             + _other_order(unaltered, criterion.threshold)
         )
     if isinstance(alteration, Recorded):

@@ -25,6 +25,7 @@ from jaxrob.reporting._ranks import rank_text
 from jaxrob.reporting._ranks import ranks
 from jaxrob.reporting._report.curve import accepted
 from jaxrob.reporting._report.curve import condition
+from jaxrob.reporting._report.curve import span
 from jaxrob.reporting._report.parts import Facts
 from jaxrob.reporting._report.parts import Group
 from jaxrob.reporting._report.parts import Mark
@@ -208,6 +209,7 @@ def _check(outcome: Outcome, tested: Tested | None, number: int) -> Check:
             how_sure += line("of_decided", least=percent(one.lowest_decided_ratio))
     low, high = outcome.value
     shown = distinct_percent(low, asked.bound) if low == high else interval(low, high)
+    shown += ", lower end" * asked.quantity.endswith(".low")
     if asked.quantity == "difference" and not math.isnan(low):
         shown = f"{points(low)} to {points(high)}"
     of = readable(outcome.subject)
@@ -284,6 +286,7 @@ def _facts(report: Report) -> tuple[tuple[str, str], ...]:
     return (
         ("network", "; ".join(map(_network, report.results, report.names))),
         ("images", _joined(images)),
+        ("range", _joined(f"{short(one.alteration)} {span(one)}" for one in report.ones)),
         ("good enough", _joined([*map(condition, report.ones), *good])),
         ("tested by", _joined(short(run.tester or "", 100) for run in runs)),
         ("tested for", _joined(short(run.organisation or "", 100) for run in runs)),
