@@ -14,12 +14,7 @@ from jaxrob._curve import AnyCurve, Curve, ReducedCurve, ScoreCurve
 from jaxrob._engine.blocks import Block
 from jaxrob._engine.journal import array_entry
 from jaxrob._engine.scores import Scored, ScoreRule
-from jaxrob._numbers import (
-    first_largest,
-    largest,
-    log_normalised,
-    mean_over_samples,
-)
+from jaxrob._numbers import first_largest, largest, log_normalised, mean_over_samples
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._counts import Counts, count
 

@@ -38,6 +38,7 @@ from jaxrob._engine.provenance import provenance, score_facts
 from jaxrob._engine.queue import evaluate_queue, everywhere
 from jaxrob._engine.scores import ScoreRule, check_labels_move, rule_of
 from jaxrob._engine.step import UNALTERED
+from jaxrob._identity.identity import text
 from jaxrob._keys import checked_key
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
@@ -233,6 +234,8 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
                 source,
                 mesh,
                 execution.kind.read,
+                # Of one on the host the version alone tells.
+                {"score": text(rule.score)} if rule and rule.on_devices else None,
             ) as cached:
                 execution = dataclasses.replace(
                     execution, reduced=arguments.reduced, cached=cached

@@ -250,10 +250,7 @@ def altered(ask: Ask, mesh: ImageMesh) -> Ask:
 
 
 def answerer_for(
-    classifier: Classifier,
-    key: jax.Array,
-    mesh: ImageMesh,
-    rule: ScoreRule | None,
+    classifier: Classifier, key: jax.Array, mesh: ImageMesh, rule: ScoreRule | None
 ) -> "Answerer":
     """Returns who answers for a placed classifier, or scores its outputs."""
     compiled = Compiled(classifier, key, mesh)

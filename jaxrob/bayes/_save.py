@@ -3,7 +3,6 @@
 import copy
 import io
 import os
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
@@ -11,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from flax.core import FrozenDict
 
 from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.messages import wrong_type
@@ -258,11 +256,11 @@ def _is_empty(node: Any) -> bool:
 
 def _check_dicts(node: Any) -> None:
     """Others come back as plain dictionaries, whose order or type a network may use."""
-    if isinstance(node, dict | FrozenDict) and not isinstance(node, OrderedDict):
+    if type(node) is dict:
         for one in node.values():
             _check_dicts(one)
     elif node is not None and jax.tree.structure(node) != _LEAF:
         raise TypeError(
-            "value must have variables in nested dictionaries, in no order, to be "
-            f"written; got a {type(node).__name__}"
+            "value must have variables in nested dictionaries of Python's own kind "
+            f"(flax.core.unfreeze) to be written; got a {type(node).__name__}"
         )

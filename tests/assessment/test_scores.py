@@ -180,6 +180,13 @@ def test_an_interrupted_journal_is_resumed(tmp_path):
     other = jaxrob.Score(confidence_on_host, name="confidence", version="2")
     with pytest.raises(ValueError, match="journal"):
         assess(score=other, batch_size=40, journal=journal)
+    # What one on the devices captures is seen whatever its version.
+    scale = np.ones(3, np.float32)
+    scaled = jaxrob.Score(lambda *of: confidence(scale * of[0], of[1]), version="1")
+    assess(score=scaled, journal=tmp_path / "scaled")
+    scale *= 2
+    with pytest.raises(ValueError, match="score"):
+        assess(score=scaled, journal=tmp_path / "scaled")
 
 
 def test_a_comparison_of_right_answers_is_that_of_accuracies():
