@@ -256,16 +256,16 @@ def _doubt_of_logits(
     elif 0 <= rows.min() and 0.5 < rows.max() <= 1:
         return (
             f"{so}values in [0, 1], as of a sigmoid for each class. Their softmax is "
-            'nearly flat: pass outputs="sigmoid", or "scores", of which only the '
-            "largest counts."
+            'nearly flat: pass outputs="sigmoid", or "scores".'
         )
     total = rows.sum(axis=-1)
-    is_scaled = np.ptp(total) <= _SUM_TOLERANCE * total.max() and rows.min() >= 0
-    if is_scaled and total.max() > 2 and np.ptp(rows, 1).max() > 0.01 * total.max():
-        return (
-            f"{so}distributions that add up to {total.max():.3g}, as percent do. Their "
-            'softmax is no confidence: divide by it, and pass outputs="probabilities".'
-        )
+    scale = total.max()
+    if np.ptp(total) <= _SUM_TOLERANCE * scale and scale > 2 and rows.min() >= 0:
+        if np.ptp(rows, 1).max() > 0.01 * scale:  # Not the same for every image.
+            return (
+                f"{so}distributions that add up to {scale:.3g}, as percent do: divide "
+                'them by it, and pass outputs="probabilities".'
+            )
     # Of confident ones the curve says it.
     is_flat = _is_flat(scipy.special.softmax(rows, -1).mean(axis=0), rows.shape[-1])
     if is_flat and images_differ and np.ptp(rows, 1).max() <= 1e-6 * np.abs(rows).max():

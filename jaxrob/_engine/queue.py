@@ -166,13 +166,8 @@ def answer_parts(
     for place, part in enumerate(parts):
         by_alteration.setdefault(part.alteration, []).append(place)
     tasks = [new_task(places) for places in by_alteration.values()]
-    starts = sorted(
-        {
-            start
-            for part in parts
-            for start in range(part.start // cut * cut, part.stop, cut)
-        }
-    )
+    begins = (range(part.start // cut * cut, part.stop, cut) for part in parts)
+    starts = sorted(set[int]().union(*begins))
     placed = picked_blocks(
         dataset, order, starts, cut, kind.num_classes, execution.mesh, execution.kept
     )

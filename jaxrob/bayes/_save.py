@@ -118,7 +118,10 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
         if _is_empty(leaf):
             described.append(_Described(location, "{}" if leaf == {} else "None", ""))
             continue
-        arrays[name] = array = host_array(leaf)
+        array = host_array(leaf)
+        # NumPy cannot read its own file of float8, but bytes.
+        is_own = array.dtype.isbuiltin == 1
+        arrays[name] = array if is_own else array.view(f"V{array.itemsize}")
         dtype = str(jax.random.key_impl(leaf)) if is_key(leaf) else array.dtype.name
         described.append(_Described(location, dtype, digest([array])))
     header = to_json(_Header(kind, tuple(described), **settings))
@@ -214,7 +217,6 @@ def _read(arrays: dict[str, np.ndarray]) -> tuple[_Header, dict[str, Any]]:
             continue
         array = arrays.pop(name, None)
         if array is not None and array.dtype.kind == "V":
-            # npz files have no bfloat16 and similar types, but keep their bytes.
             array = array.view(jnp.dtype(dtype))
         if array is None or digest([array]) != digest_of_array:
             raise ValueError(f"the array {name!r} is not what was written")

@@ -240,18 +240,13 @@ def test_the_swap_test_is_exact_for_few_images():
         ({"version": "2"}, "same score"),
         ({"name": "F1"}, "same measure"),
         ({"fingerprint": "other"}, "same images"),
+        ({"scores": np.where(np.eye(2, 6), np.nan, 0.7)}, "second must have a score"),
     ],
 )
 def test_scores_that_differ_are_not_compared(changes, message):
-    scores = np.full((2, 6), 0.7)
+    given = {"scores": np.full((2, 6), 0.7)}
     with pytest.raises(ValueError, match=message):
-        jaxrob.compare(made(scores), made(scores, **changes))
-
-
-def test_images_without_a_score_are_not_compared():
-    scores = np.full((2, 6), 0.7)
-    with pytest.raises(ValueError, match="second must have a score"):
-        jaxrob.compare(made(scores), made(np.where(np.eye(2, 6), np.nan, scores)))
+        jaxrob.compare(made(**given), made(**given | changes))
 
 
 def test_a_sequential_comparison_of_right_answers_is_that_of_accuracies():

@@ -180,6 +180,8 @@ def test_what_cannot_be_saved(tmp_path, modules, images):
         bayes.save(path, bayes.ensemble(module, [{"wide": jnp.asarray(2**31)}]))
     with pytest.raises(ValueError, match="x64"):
         bayes.load(path, module)
+    bayes.save(path, bayes.ensemble(module, [{"w": jnp.ones(3, jnp.float8_e5m2)}]))
+    assert bayes.load(path, module).variables["w"].dtype == jnp.float8_e5m2
 
 
 def test_what_is_no_module(tmp_path, written):
