@@ -225,6 +225,8 @@ class OfScores(NamedTuple):
         self, answers: Scored, place: Place, levels: np.ndarray, alteration: Alteration
     ) -> Scored[np.ndarray]:
         found = np.asarray(answers.score, np.float64)
+        # Of single precision the decimal that is meant, or 0.7 would fail 0.7.
+        found = np.where(np.float32(found) == found, np.round(found, 7), found)
         fits = (found >= -_ROUNDING_OF_SCORES) & (found <= 1 + _ROUNDING_OF_SCORES)
         if not fits.all():
             row, column = np.argwhere(~fits)[0]

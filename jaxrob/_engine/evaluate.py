@@ -14,6 +14,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import (
+    as_written,
     check_type,
     checked_array,
     checked_flag,
@@ -123,7 +124,7 @@ def evaluate(
     """
     given = classifier, dataset, [alteration], key, mesh, batch_size
     arguments = checked(Arguments(*given, reduced, journal, progress, score))
-    levels = checked_array("levels", levels, "L").astype(np.float64)
+    levels = as_written(checked_array("levels", levels, "L"))
     canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
     with own_errors(), prepare_run(arguments) as run:
         queue = [everywhere(run.alterations[0], canonical)]

@@ -131,6 +131,12 @@ def test_a_score_gets_the_only_column_of_a_network(function):
     assert (found.scores == 0.5).all()
 
 
+def test_a_score_of_single_precision_on_the_threshold_is_good_enough():
+    assert (
+        assess(score=lambda out, _: 0.7 + 0 * out[:, 0], threshold=0.7).robustness == 1
+    )
+
+
 def test_a_mean_is_not_said_twice():
     score = jaxrob.Score(confidence, name="mean best IoU", version="1")
     result = assess(score=score)
