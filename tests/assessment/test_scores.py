@@ -134,8 +134,6 @@ def test_a_score_gets_the_only_column_of_a_network(function):
 def test_a_score_of_single_precision_on_the_threshold_is_good_enough():
     found = assess(score=lambda out, _: 0.7 + 0 * out[:, 0], threshold=0.7)
     assert found.robustness == 1
-        assess(score=lambda out, _: 0.7 + 0 * out[:, 0], threshold=0.7).robustness == 1
-    )
 
 
 def test_a_mean_is_not_said_twice():
