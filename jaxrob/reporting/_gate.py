@@ -3,32 +3,33 @@
 import collections
 import datetime
 import math
-from collections.abc import Mapping
-from collections.abc import Sequence
-from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.checks import checked_integer
-from jaxrob._arguments.checks import checked_number
-from jaxrob._arguments.checks import checked_sequence
-from jaxrob._arguments.texts import readable
-from jaxrob._arguments.texts import warn
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+from jaxrob._arguments.checks import (
+    check_type,
+    checked_integer,
+    checked_number,
+    checked_sequence,
+)
+from jaxrob._arguments.texts import readable, warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.domains._results import DomainResults
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.reporting._requirements import AT_LEAST
-from jaxrob.reporting._requirements import OF_ALTERATION
-from jaxrob.reporting._requirements import OF_SET
-from jaxrob.reporting._requirements import QUANTITIES
-from jaxrob.reporting._requirements import Requirement
-from jaxrob.reporting._requirements import about_quantity
-from jaxrob.reporting._requirements import checked_bound
-from jaxrob.reporting._requirements import kind_of
-from jaxrob.reporting._results import Difference
-from jaxrob.reporting._results import Results
+from jaxrob.reporting._requirements import (
+    AT_LEAST,
+    OF_ALTERATION,
+    OF_SET,
+    QUANTITIES,
+    Requirement,
+    about_quantity,
+    checked_bound,
+    kind_of,
+)
+from jaxrob.reporting._results import Difference, Results
 from jaxrob.reporting._words import corruptions
 from jaxrob.roma import RomaResult
-from typing import Any
-from typing import NamedTuple
-from xml.etree import ElementTree
 
 Quantities = Mapping[str, float | ConfidenceInterval]
 Found = Mapping[str, Assessment | RomaResult | DomainResults | Quantities]
@@ -159,7 +160,8 @@ def _placed(
     """Returns each outcome with the place of its result, which may share its name."""
     assessments = [one for _, one in found if isinstance(one, Assessment)]
     number = max(len(assessments), 1) if number is None else number
-    by_name = {one.alteration: one for one in differences}
+    names = [one.alteration for one in differences]
+    by_name = {n: one for n, one in zip(names, differences) if names.count(n) == 1}
     every: list[tuple[int | None, Outcome]] = []
     for place, (name, one) in enumerate(found):
         of = kind_of(one)
@@ -215,7 +217,7 @@ def _value(
         return _Value(value, value._replace(high=math.nan) if is_low else value)
     if quantity == "difference":
         if difference is None:
-            return _Value(reason="there is no earlier result")
+            return _Value(reason="there is no earlier result, or more than one")
         return _Value(difference.interval, difference.joint_interval, difference.reason)
     if about.get is None:
         raise ValueError(
