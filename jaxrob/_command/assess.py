@@ -319,13 +319,13 @@ def _assessed(
                 reasons=(*results.reasons, *reasons[new]),
                 pictures=(*results.pictures, *[()] * len(assessments)),
             )
-            # Before the pictures, which take long enough to be interrupted.
-            _write(output, results)
-            pairs = zip(assessments, altered[new])
-            shown = [_shown(*pair, dataset, values) for pair in pairs]
-            if any(shown):
+            try:
+                pairs = zip(assessments, altered[new])
+                shown = [_shown(*pair, dataset, values) for pair in pairs]
                 pictures = (*results.pictures[:done], *shown)
                 results = dataclasses.replace(results, pictures=pictures)
+            finally:
+                # Pictures take long enough to be interrupted, which loses no result.
                 _write(output, results)
     except KeyboardInterrupt as error:
         done = f"{len(results.assessments)} of {len(altered)} alterations are finished"

@@ -105,7 +105,7 @@ def _choose_programs(
     kept, answerer = execution.kept, execution.answerer
     if kept.is_apart is None:
         each = number / alterations if number else math.inf
-        apart = is_apart(execution.info, images, each, alterations, execution.mesh)
+        apart = is_apart(execution.info, images, each, execution.mesh)
         kept.is_apart = apart and not answerer.is_on_host
 
 
@@ -299,7 +299,7 @@ def _seconds(
         asked = altered(ask, mesh) if apart else ask
         return execution.answerer.dispatch(asked)
 
-    apart = is_apart(execution.info, size, math.inf, 1, mesh)
+    apart = is_apart(execution.info, size, math.inf, mesh)
     jax.block_until_ready(run())
     return min(_timed(run) for _ in range(_REPEATS)) / on_each
 
