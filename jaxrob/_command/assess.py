@@ -107,7 +107,8 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
     key = jax.random.key(values.seed)
     image = found.dataset.images[0]
     preflight(found.classifier, found.dataset, altered, image, key)
-    first_look(found, values.seed)
+    strategy = None if request.few else _strategy(values)
+    first_look(found, values.seed, strategy, values.batch_size)
     _warn_of_no_means(altered, request, values.levels)
     announce(found)
     if values.dry_run:

@@ -13,10 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.texts import computing
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.network import on_host
+from jaxrob._classifiers.trace import trace_info
 from jaxrob._curve import AnyCurve
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.blocks import bucket, rows_in_memory
-from jaxrob._devices.mesh import platform, put, sharded
+from jaxrob._devices.mesh import checked_mesh, platform, put, sharded
 from jaxrob._engine.answers import AnswerCollector, CountCollector
 from jaxrob._engine.blocks import (
     Block,
@@ -32,6 +35,7 @@ from jaxrob._engine.execution import (
     images_in_block,
     levels_in_step,
     noted,
+    rows_for,
     rows_of_a_level,
 )
 from jaxrob._engine.step import Ask, altered, is_apart, levels_are_sequential, preparing
@@ -107,6 +111,19 @@ def _choose_programs(
         each = number / alterations if number else math.inf
         apart = is_apart(execution.info, images, each, execution.mesh)
         kept.is_apart = apart and not answerer.is_on_host
+
+
+def shared_size(
+    classifier: Classifier, dataset: Dataset, batch_size: int | None, levels: int
+) -> int | None:
+    """Returns the images in a block of a run, if the network is a program apart."""
+    # A look at few images before the run, in such a block, then compiles it for both.
+    shape, mesh = dataset.images.shape[1:], checked_mesh(None, classifier.variables)
+    rows, length = rows_for(classifier, shape, mesh), len(dataset)
+    size = images_in_block(classifier, rows, length, batch_size, mesh)
+    info = trace_info(classifier, shape)
+    apart = is_apart(info, size, length * levels, mesh)
+    return size if apart and on_host(classifier.apply_fn) is None else None
 
 
 def _rows_of_a_block(
