@@ -150,7 +150,7 @@ def evaluate(
     arguments = checked(shared, AnyAlteration, "a jaxrob.Alteration or jaxrob.Domain")
     shape = "L, d" if isinstance(alteration, Domain) else "L"
     axes = {"d": len(members(alteration))}
-    levels = checked_array("levels", levels, shape, axes=axes).astype(np.float64)
+    levels = as_written(checked_array("levels", levels, shape, axes=axes))
     found = alteration.canonical(levels)
     canonical, inverse = np.unique(found, axis=0, return_inverse=True)
     with own_errors(), prepare_run(arguments) as run:

@@ -2,45 +2,56 @@
 
 import contextlib
 import dataclasses
-import math
-import sys
-import time
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import jax
 import jax.numpy as jnp
+import math
 import numpy as np
-
+import sys
+import time
+from collections.abc import Callable
+from collections.abc import Sequence
 from jaxrob._arguments.texts import computing
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.network import on_host
+from jaxrob._classifiers.trace import trace_info
 from jaxrob._curve import AnyCurve
-from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._devices.blocks import bucket, rows_in_memory
-from jaxrob._devices.mesh import platform, put, sharded
-from jaxrob._domain import AnyAlteration, levels_of
-from jaxrob._engine.answers import AnswerCollector, CountCollector
-from jaxrob._engine.blocks import (
-    Block,
-    CountedBatches,
-    PlacedBlock,
-    picked_blocks,
-    placed_blocks,
-)
-from jaxrob._engine.execution import (
-    Execution,
-    batch_size_of,
-    check_same_request,
-    images_in_block,
-    levels_in_step,
-    noted,
-    rows_of_a_level,
-)
-from jaxrob._engine.step import Ask, altered, is_apart, levels_are_sequential, preparing
-from jaxrob._engine.tasks import EvaluationTask, run_tasks
+from jaxrob._dataset import BatchedDataset
+from jaxrob._dataset import Dataset
+from jaxrob._devices.blocks import bucket
+from jaxrob._devices.blocks import rows_in_memory
+from jaxrob._devices.mesh import checked_mesh
+from jaxrob._devices.mesh import platform
+from jaxrob._devices.mesh import put
+from jaxrob._devices.mesh import sharded
+from jaxrob._domain import AnyAlteration
+from jaxrob._domain import levels_of
+from jaxrob._engine.answers import AnswerCollector
+from jaxrob._engine.answers import CountCollector
+from jaxrob._engine.blocks import Block
+from jaxrob._engine.blocks import CountedBatches
+from jaxrob._engine.blocks import PlacedBlock
+from jaxrob._engine.blocks import picked_blocks
+from jaxrob._engine.blocks import placed_blocks
+from jaxrob._engine.execution import Execution
+from jaxrob._engine.execution import batch_size_of
+from jaxrob._engine.execution import check_same_request
+from jaxrob._engine.execution import images_in_block
+from jaxrob._engine.execution import levels_in_step
+from jaxrob._engine.execution import noted
+from jaxrob._engine.execution import rows_for
+from jaxrob._engine.execution import rows_of_a_level
+from jaxrob._engine.step import Ask
+from jaxrob._engine.step import altered
+from jaxrob._engine.step import is_apart
+from jaxrob._engine.step import levels_are_sequential
+from jaxrob._engine.step import preparing
+from jaxrob._engine.tasks import EvaluationTask
+from jaxrob._engine.tasks import run_tasks
 from jaxrob._keys import order_keys
 from jaxrob.alterations._recorded import Recorded
 from jaxrob.strategies._drive import Span
 from jaxrob.strategies._strategy import BLOCK
+from typing import Any
 
 
 def everywhere(alteration: AnyAlteration, levels: np.ndarray) -> list[Span]:
@@ -106,8 +117,21 @@ def _choose_programs(
     kept, answerer = execution.kept, execution.answerer
     if kept.is_apart is None:
         each = number / alterations if number else math.inf
-        apart = is_apart(execution.info, images, each, alterations, execution.mesh)
+        apart = is_apart(execution.info, images, each, execution.mesh)
         kept.is_apart = apart and not answerer.is_on_host
+
+
+def shared_size(
+    classifier: Classifier, dataset: Dataset, batch_size: int | None, levels: int
+) -> int | None:
+    """Returns the images in a block of a run, if the network is a program apart."""
+    # A look at few images before the run, in such a block, then compiles it for both.
+    shape, mesh = dataset.images.shape[1:], checked_mesh(None, classifier.variables)
+    rows, length = rows_for(classifier, shape, mesh), len(dataset)
+    size = images_in_block(classifier, rows, length, batch_size, mesh)
+    info = trace_info(classifier, shape)
+    apart = is_apart(info, size, length * levels, mesh)
+    return size if apart and on_host(classifier.apply_fn) is None else None
 
 
 def _rows_of_a_block(
@@ -296,7 +320,7 @@ def _seconds(
         asked = altered(ask, mesh) if apart else ask
         return execution.answerer.dispatch(asked)
 
-    apart = is_apart(execution.info, size, math.inf, 1, mesh)
+    apart = is_apart(execution.info, size, math.inf, mesh)
     jax.block_until_ready(run())
     return min(_timed(run) for _ in range(_REPEATS)) / on_each
 
