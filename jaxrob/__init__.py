@@ -47,24 +47,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_SUBPACKAGES = (
-    "adversarial",
-    "alterations",
-    "bayes",
-    "data",
-    "maite",
-    "metrics",
-    "networks",
-    "reporting",
-    "retraining",
-    "roma",
-    "steps",
-    "strategies",
-    "training",
-    "uncertainty",
-)
-
-# The modules of the other names.
+# The modules of the names that are no modules.
 _NAMES = {
     "Alteration": "alterations",
     "Assessment": "_assessment.assessment",
@@ -139,14 +122,14 @@ __all__ = (
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBPACKAGES:
+    if name not in __all__:
+        raise AttributeError(f"module 'jaxrob' has no attribute {name!r}")
+    if name not in _NAMES:
         return importlib.import_module(f"jaxrob.{name}")
-    if name in _NAMES:
-        found = getattr(importlib.import_module(f"jaxrob.{_NAMES[name]}"), name)
-        # From now on the name is found without this function.
-        globals()[name] = found
-        return found
-    raise AttributeError(f"module 'jaxrob' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"jaxrob.{_NAMES[name]}"), name)
+    # From now on the name is found without this function.
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

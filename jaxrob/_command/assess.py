@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax
 
 import jaxrob
-from jaxrob import reporting, strategies
+from jaxrob import alterations, reporting, strategies
 from jaxrob._arguments.texts import warn
 from jaxrob._command import catalogue, user_code
 from jaxrob._command.catalogue import Written, read_call
@@ -46,6 +46,7 @@ from jaxrob._command.subject import (
 from jaxrob._devices.mesh import is_first
 from jaxrob._engine.preflight import preflight
 from jaxrob.alterations import presets
+from jaxrob.alterations._recorded import Recorded
 from jaxrob.reporting import Picture, Plan, Requirement, Results
 from jaxrob.reporting._requirements import (
     OF_ALTERATION,
@@ -56,7 +57,7 @@ from jaxrob.reporting._requirements import (
     names_of,
     planned_requirements,
 )
-from jaxrob.strategies import FewImages, Strategy
+from jaxrob.strategies import ASAP, FewImages, Strategy
 
 _ANY_SHAPE = (224, 224, 3)
 QUANTITIES = names_of(OF_ALTERATION, OF_SET)
@@ -90,13 +91,17 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
         # The same warnings come again with the pictures' own size.
         warnings.simplefilter("ignore", jaxrob.RobustnessWarning)
         pairs = catalogue.all_made(request.alterations, _ANY_SHAPE, values.frost)
-    names = [one.name for one, _ in pairs]
+    recorded = alterations.recorded_in(values.recorded) if values.recorded else ()
+    names = [one.name for one in (*(one for one, _ in pairs), *recorded)]
     request = _with_names(request, names, values)
     found = load_subject(values)
     shape = found.dataset.images.shape[1:]
     pairs = catalogue.all_made(request.alterations, shape, values.frost)
-    altered = [one for one, _ in pairs]
-    reasons = [written.reason for _, written in pairs]
+    altered = [*(one for one, _ in pairs), *recorded]
+    if len(altered) < len(names):  # Of grey pictures.
+        names = [one.name for one in altered]
+        request = _with_names(request, names, values)
+    reasons = [*(written.reason for _, written in pairs), *[None] * len(recorded)]
     replacing = Replacing(
         QUANTITIES, request.requirements, names, bool(values.regressions)
     )
@@ -110,11 +115,12 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
     key = jax.random.key(values.seed)
     image = found.dataset.images[0]
     preflight(found.classifier, found.dataset, altered, image, key)
-    first_look(found, values.seed)
+    strategy = None if request.few else _strategy(values)
+    first_look(found, values.seed, strategy, values.batch_size)
     _warn_of_no_means(altered, request, values.levels)
     announce(found)
     if values.dry_run:
-        print_passes(found, altered, request.few or _strategy(values))
+        print_passes(found, altered, request.few or _strategy(values) or ASAP())
         return ""
     with held(output):
         kept = earlier_results(output, found, replacing)
@@ -199,7 +205,7 @@ def _earlier(
 
 
 def _of_flags(values: Values, quantities: Sequence[str]) -> Request:
-    texts = values.alterations or catalogue.DEFAULT
+    texts = values.alterations or catalogue.DEFAULT * (not values.recorded)
     return Request(
         [read_call(text) for text in texts],
         values.threshold,
@@ -211,7 +217,7 @@ def _of_flags(values: Values, quantities: Sequence[str]) -> Request:
 
 
 def _of_plan(values: Values, quantities: Sequence[str]) -> Request:
-    for name in ("alterations", "threshold", "measure", "require"):
+    for name in ("alterations", "recorded", "threshold", "measure", "require"):
         if values[name].present:
             raise Refused(f"--{name}: the plan says it; leave it out, or the plan")
     plan = reporting.read_plan(values.plan)
@@ -327,13 +333,13 @@ def _assessed(
                 reasons=(*results.reasons, *reasons[new]),
                 pictures=(*results.pictures, *[()] * len(assessments)),
             )
-            # Before the pictures, which take long enough to be interrupted.
-            _write(output, results)
-            pairs = zip(assessments, altered[new])
-            shown = [_shown(*pair, dataset, values) for pair in pairs]
-            if any(shown):
+            try:
+                pairs = zip(assessments, altered[new])
+                shown = [_shown(*pair, dataset, values) for pair in pairs]
                 pictures = (*results.pictures[:done], *shown)
                 results = dataclasses.replace(results, pictures=pictures)
+            finally:
+                # Pictures take long enough to be interrupted, which loses no result.
                 _write(output, results)
     except KeyboardInterrupt as error:
         done = f"{len(results.assessments)} of {len(altered)} alterations are finished"
@@ -356,7 +362,9 @@ def _shown(
     return reporting.pictures(assessment, one, dataset, key, most=most)
 
 
-def _strategy(values: Values, one: jaxrob.Alteration | None = None) -> Strategy:
+def _strategy(values: Values, one: jaxrob.Alteration | None = None) -> Strategy | None:
+    if isinstance(one, Recorded):
+        return None  # All of its levels.
     if values.levels is not None:
         return strategies.Uniform(values.levels)
     if one is not None and one.unit == "severity":

@@ -31,8 +31,12 @@ from jaxrob._command.ending import (
 )
 
 _WIDTH = 88
-# Arguments in messages of the library, and their pairs of numbers or words.
-_ARGUMENT = re.compile(r"(?<![\w./-])([a-z_]+)=(?=\S)")
+# Arguments in messages of the library, and their pairs of numbers or words. What is
+# quoted is the user's own, and what is called is Python: both stay as they are.
+_ARGUMENT = re.compile(
+    r"(?<!\w)'[^']*'|\"[^\"]*\"|\w\((?:[^()]|\([^()]*\))*\)"
+    r"|(?<![\w./-])([a-z_]+)=(?=\S)"
+)
 _PAIR = re.compile(r"(--\w+=)\((\w+), (\w+)\)")
 _NO_BOOLEAN = re.compile(r"\('Non-boolean argument to boolean flag', .*\)")
 

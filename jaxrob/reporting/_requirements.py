@@ -21,7 +21,7 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._assessment.assessment import MEASURE, Assessment
 from jaxrob._codec import As, Integer, Number, Text, read, refuse
-from jaxrob._files import content_of, short
+from jaxrob._files import content_of, damage_of, short
 from jaxrob.alterations._alteration import check_levels_range
 from jaxrob.domains._results import DomainResults
 from jaxrob.metrics import ConfidenceInterval, accuracy
@@ -452,11 +452,9 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
     """
     path = checked_path("path", path)
     content = content_of(path, _MOST_BYTES)
-    try:
+    with damage_of(path):
         document = tomllib.loads(content.decode())
         return _plan_of(document, hashlib.sha256(content).hexdigest())
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: {error}") from error
 
 
 def _plan_of(document: dict[str, Any], digest: str) -> Plan:

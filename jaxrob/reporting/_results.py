@@ -470,4 +470,4 @@ def difference_text(one: Adjusted) -> str:
 
 
 def p_value_text(p_value: float, adjusted: float) -> str:
-    return "-" if math.isnan(p_value) else f"{p_value:.2g} (adjusted {adjusted:.2g})"
+    return "-" if math.isnan(p_value) else f"{p_value:.3g} (adjusted {adjusted:.3g})"

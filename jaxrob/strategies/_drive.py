@@ -139,7 +139,6 @@ def at_once(
 
 @computing()
 def concluded(strategy: Strategy, subject: Subject, explored: Explored) -> Found:
-    strategy = subject.listed or strategy
     found = strategy.result(subject.task, explored.state)
     name = f"{strategy!r}.result"
     check_type(name, found, Found, "a jaxrob.strategies.Found")

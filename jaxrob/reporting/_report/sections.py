@@ -12,7 +12,7 @@ from jaxrob.metrics._measures import MeanScore, any_measure, in_words, top_k
 from jaxrob.metrics._testing import num_rank_resamples
 from jaxrob.reporting._plot import axis_label, common_threshold
 from jaxrob.reporting._report import figures
-from jaxrob.reporting._report.curve import how_sampled, numbers, results
+from jaxrob.reporting._report.curve import how_sampled, level_bound, numbers, results
 from jaxrob.reporting._report.details import details
 from jaxrob.reporting._report.domain import together
 from jaxrob.reporting._report.parts import (
@@ -46,6 +46,7 @@ from jaxrob.reporting._words import (
     error_text,
     interval,
     level_of,
+    listed_levels,
     percent,
     percent_of,
     severity_text,
@@ -108,15 +109,11 @@ def _slices(one: Assessment, name: str) -> Table:
         found.slices[:_MOST_SLICES],
         (name, "row", lambda it: it.value),
         ("images", "n", lambda it: f"{int(it.assessment.counts.inputs[0].sum()):,}"),
-        ("good enough over", "n", lambda it: _good_over(it.assessment)),
+        ("good enough over", "n", lambda it: percent(it.assessment.robustness)),
+        ("levels' error", "n", lambda it: level_bound(it.assessment)),
         ("joint interval", "n", lambda it: interval(*it.joint_interval)),
         caption=f"{readable(one.alteration)}: {worst}",
     )
-
-
-def _good_over(one: Assessment) -> str:
-    bound = f" ± {percent(one.error_bound)}" if one.error_bound else ""
-    return percent(one.robustness) + bound
 
 
 def earlier(report: Report) -> Iterator[Section]:
@@ -200,6 +197,7 @@ def _sides(report: Report) -> list[Part]:
             y_label=said,
             threshold=common_threshold([one for _, one in group]),
             identity=group[0][1].identity,
+            listed=listed_levels(group[0][1]),
         )
         drawn.append(Group((Heading(title), Figure(figure))))
     return drawn

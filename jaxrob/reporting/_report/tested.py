@@ -59,9 +59,13 @@ def _network(network: Network) -> Pairs:
         ("network", results.network or "without a name"),
         ("network's digest", _entries(sources, "classifier")),
     ]
-    versions = [_entry_text(one, "network", "version") for one in sources]
-    if any(versions):
-        facts.append(("network's file or weights", _same(versions)))
+    entries = [_entry(one, "network") for one in sources]
+    for name, texts in (
+        ("network's file or weights", [_entry_text(one, "version") for one in entries]),
+        ("it sees (scale * pixels - mean) / std", [*map(_preprocessing, entries)]),
+    ):
+        if any(texts):
+            facts.append((name, _same(texts)))
     if has_classes(results):
         facts.append(("classes", f"{len(names):,}" if names else _UNKNOWN))
     scores = [
@@ -72,6 +76,10 @@ def _network(network: Network) -> Pairs:
     ]
     facts += [("score", "; ".join(dict.fromkeys(scores)))] * bool(scores)
     return tuple(facts)
+
+
+def _preprocessing(network: Any) -> str:
+    return _arguments(_entry(network, "preprocessing"))
 
 
 def _images(network: Network) -> tuple[Part, ...]:

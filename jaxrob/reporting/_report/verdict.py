@@ -21,7 +21,7 @@ from jaxrob.reporting._gate import (
     placed_of,
 )
 from jaxrob.reporting._ranks import rank_text, ranks
-from jaxrob.reporting._report.curve import accepted, condition
+from jaxrob.reporting._report.curve import accepted, condition, span
 from jaxrob.reporting._report.parts import (
     Facts,
     Group,
@@ -38,12 +38,8 @@ from jaxrob.reporting._report.parts import (
 )
 from jaxrob.reporting._report.report import Network, Report, Tested
 from jaxrob.reporting._report.tested import is_as_planned, planned_text
-from jaxrob.reporting._requirements import (
-    AT_LEAST,
-    QUANTITIES,
-    Requirement,
-)
-from jaxrob.reporting._results import Results
+from jaxrob.reporting._requirements import AT_LEAST, QUANTITIES, Requirement
+from jaxrob.reporting._results import Results, sizes
 from jaxrob.reporting._words import (
     VERSION,
     confidence_text,
@@ -205,6 +201,7 @@ def _check(outcome: Outcome, tested: Tested | None, number: int) -> Check:
             how_sure += line("of_decided", least=percent(one.lowest_decided_ratio))
     low, high = outcome.value
     shown = distinct_percent(low, asked.bound) if low == high else interval(low, high)
+    shown += ", lower end" * asked.quantity.endswith(".low")
     if asked.quantity == "difference" and not math.isnan(low):
         shown = f"{points(low)} to {points(high)}"
     of = readable(outcome.subject)
@@ -281,6 +278,10 @@ def _facts(report: Report) -> tuple[tuple[str, str], ...]:
     return (
         ("network", "; ".join(map(_network, report.results, report.names))),
         ("images", _joined(images)),
+        (
+            "range",
+            _joined(f"{short(one.alteration)} {span(one)}" for one in report.ones),
+        ),
         ("good enough", _joined([*map(condition, report.ones), *good])),
         ("tested by", _joined(short(run.tester or "", 100) for run in runs)),
         ("tested for", _joined(short(run.organisation or "", 100) for run in runs)),
@@ -299,15 +300,15 @@ def _network(results: Results, name: str) -> str:
 
 
 def _images(one: Assessment) -> str:
-    if one.sampling is None:
-        number = int(one.curve.counts.at(0).inputs.sum())
-    else:
-        number = one.sampling.num_images
-    return _data_set(one.provenance, number)
+    return _data_set(one.provenance, sizes(one)[1])
 
 
 def _of_volume(one: DomainAssessment) -> str:
     return _data_set(one.provenance, one.num_images)
+
+
+def _span(one: Assessment) -> str:
+    return f"{short(one.alteration)} {span(one)}"
 
 
 def _data_set(provenance: Mapping[str, Any], number: int) -> str:
