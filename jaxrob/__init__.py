@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from jaxrob._engine.provenance import provenance
     from jaxrob.alterations import Alteration
     from jaxrob.domains._assess import DomainAssessment, assess_domain
+    from jaxrob.domains._box import OperatingBox, operating_box
     from jaxrob.domains._failure import FailureProbability, failure_probability
 
 __version__ = "0.1.0"
@@ -59,6 +60,7 @@ _NAMES = {
     "Domain": "_domain",
     "DomainAssessment": "domains._assess",
     "FailureProbability": "domains._failure",
+    "OperatingBox": "domains._box",
     "Preprocessing": "_classifiers.network",
     "SequentialComparison": "_assessment.compare_sequentially",
     "ReducedCurve": "_curve",
@@ -74,6 +76,7 @@ _NAMES = {
     "compare": "_assessment.compare",
     "compare_sequentially": "_assessment.compare_sequentially",
     "evaluate": "_engine.evaluate",
+    "operating_box": "domains._box",
     "provenance": "_engine.provenance",
 }
 
@@ -88,6 +91,7 @@ __all__ = (
     "Domain",
     "DomainAssessment",
     "FailureProbability",
+    "OperatingBox",
     "Preprocessing",
     "SequentialComparison",
     "ReducedCurve",
@@ -110,6 +114,7 @@ __all__ = (
     "maite",
     "metrics",
     "networks",
+    "operating_box",
     "provenance",
     "reporting",
     "retraining",

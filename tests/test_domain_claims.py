@@ -1,5 +1,6 @@
 """What is claimed of a domain: failure probabilities and boxes hold what they say."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -11,7 +12,11 @@ from numpyro import distributions as dist
 import jaxrob
 from jaxrob import Domain
 from jaxrob.domains import _draws
+from jaxrob.domains._box_search import BoxSearch, block_of, levels_needed, own_blocks
 from jaxrob.domains._failure import of_population
+from jaxrob.domains._grow import Box
+from jaxrob.strategies import Task
+from jaxrob.strategies._drive import Seen, Subject, at_once, drive
 
 KEY = jax.random.key(4)
 # Images of one value; the network asks whether it exceeds a half.
@@ -181,3 +186,113 @@ def test_the_population_is_held_by_intervals_over_images():
         truth = (0.4 / (1 + np.exp(3 * at + 3)) * density).sum() / density.sum()
         held.append(low <= truth <= high)
     assert sum(held) >= 53
+
+
+def box(domain=DOMAIN, **given: Any):
+    settings: dict[str, Any] = {"threshold": 0.75, "key": KEY} | given
+    return jaxrob.operating_box(CLASSIFIER, DATASET, domain, **settings)
+
+
+def accepted(found, threshold=0.75):
+    levels = np.random.default_rng(2).uniform(found.lower, found.upper, (2000, 2))
+    moved = VALUES[:, None] + levels.astype(np.float32).sum(axis=1)
+    right = ((moved > 0.5) == (VALUES > 0.5)[:, None]).mean(axis=0)
+    return (right >= threshold).mean()
+
+
+def test_a_box_is_accepted_as_it_says(tmp_path):
+    journal = tmp_path / "journal"
+    found = box(journal=journal)
+    assert found.status == "validated" and accepted(found) >= 0.99
+    assert found.validated >= 368 and found.evaluations <= 100_000
+    assert (found.lower < 0).all() and (found.upper > 0).all()
+    # Shifts of opposite signs cancel: the largest is no more than these.
+    assert 0.1 < found.volume < 0.6
+    content = journal.read_bytes()
+    journal.write_bytes(content[: len(content) // 3])
+    again = box(journal=journal)
+    assert journal.read_bytes() == content
+    back = jaxrob.OperatingBox.from_json(again.to_json())
+    np.testing.assert_array_equal(back.upper, found.upper)
+    assert "shift 2" in repr(back) and "confidence" in repr(back)
+
+
+def test_fixed_faces_are_kept_or_refused():
+    found = box(fixed={"shift": (-0.02, 0.05), "shift 2": (None, 0.0)})
+    assert found.status == "validated" and accepted(found) >= 0.99
+    assert (found.lower[0], *found.upper) == pytest.approx((-0.02, 0.05, 0.0))
+    assert box(fixed={"shift": (-0.3, 0.3)}).status in ("fixed", "budget")
+    found = box(threshold=1.0, measure="accuracy", fixed={"shift": (-0.2, 0.2)})
+    assert found.lower is None and "fixed" in repr(found)
+
+
+def test_there_is_no_box_where_the_unaltered_level_is_rejected():
+    labels = np.arange(len(VALUES)) % 2
+    dataset = jaxrob.Dataset(DATASET.images, labels)
+    found = jaxrob.operating_box(CLASSIFIER, dataset, DOMAIN, key=KEY)
+    assert (found.status, found.lower, found.volume) == ("identity", None, 0)
+    assert jaxrob.OperatingBox.from_json(found.to_json()).upper is None
+    assert box(budget=500).status == "budget"
+
+
+def test_the_unaltered_level_may_lie_on_a_face():
+    one_sided = dataclasses.replace(SHIFT, lower=0.0)
+    found = box(Domain([one_sided, SHIFT]))
+    assert found.status == "validated" and found.lower[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "name"),
+    [
+        ({"domain": SHIFT}, TypeError, "domain"),
+        ({"accepted_share": 1.0}, ValueError, "accepted_share"),
+        ({"budget": 0}, ValueError, "budget"),
+        ({"fixed": [0.1]}, TypeError, "fixed"),
+        ({"fixed": {"turn": (0, 0.1)}}, ValueError, "fixed"),
+        ({"fixed": {"shift": (0.1, 0.2)}}, ValueError, "fixed"),
+        ({"fixed": {"shift": 0.2}}, ValueError, "fixed"),
+        ({"fixed": {"shift": (0, 0)}}, ValueError, "fixed"),
+        ({"measure": "f1"}, ValueError, "measure"),
+    ],
+)
+def test_unusable_arguments_of_an_operating_box(settings, error, name):
+    with pytest.raises(error, match=name):
+        box(**settings)
+
+
+class TooLarge(BoxSearch):
+    """Its model is wrong: the first boxes hold too many rejected levels."""
+
+    def _candidate(self, task, state, left):
+        share = np.random.default_rng([task.seed, 9]).uniform(0.985, 0.99)
+        share = share if state.attempt < 3 else 0.9998
+        return Box(np.zeros(2), np.array([1.0, 0.5 / share]))
+
+
+def claims(search, accuracy, seed, number=256):
+    task = Task((0.0, 0.0), (1.0, 1.0), 0.8, (0.1, 0.1), number, seed=seed)
+    task = task._replace(block=block_of(number))
+    right = np.random.default_rng([seed, 8]).permutation(number) / number
+
+    def look(parts):
+        for part in parts:
+            blocks = own_blocks(part._replace(start=0), task)
+            share = accuracy(np.array([part.level]))[0]
+            scores = np.concatenate([right[one] for one in blocks]) < share
+            yield Seen(scores.mean(), len(scores), scores.astype(float))
+
+    subject = Subject("sample", task, np.asarray, np.asarray)
+    return drive(search, [subject], at_once(look))[0].state
+
+
+def test_a_wrong_model_seldom_makes_a_box_claim_too_much():
+    search = TooLarge(0.99, 10**7, np.full((2, 2), np.nan))
+    states = [
+        claims(search, lambda x: np.where(x[:, 1] <= 0.5, 0.95, 0.5), seed)
+        for seed in range(30)
+    ]
+    found = [one for one in states if one.status == "validated"]
+    assert len(found) >= 15
+    # Of 30 at 5 %, more have a probability of 0.3 %.
+    assert sum(one.attempt <= 3 for one in found) <= 5
+    assert [levels_needed(j, 0.99, 0.05) for j in (1, 2)] == [409, 531]

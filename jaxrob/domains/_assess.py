@@ -224,7 +224,7 @@ def assess_domain(
     ):
         answers, start = SomeImages(run, criterion, strategy), time.perf_counter()
         (own,) = run.alterations
-        subject = _in_the_cube(answers.subjects[0], key, levels_at)
+        subject = in_the_cube(answers.subjects[0], key, levels_at)
         (explored,) = drive(strategy, [subject], answers.look)
         seconds = time.perf_counter() - start
         found = concluded(strategy, subject, explored)
@@ -274,7 +274,7 @@ def assess_domain(
         )
 
 
-def _in_the_cube(
+def in_the_cube(
     subject: Subject, key: jax.Array | None, levels_at: Callable[..., np.ndarray]
 ) -> Subject:
     """The strategy sees the unit cube, the classifier the levels there."""
