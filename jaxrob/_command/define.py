@@ -208,6 +208,8 @@ domain = _topic(
     _Flag("enum", "guarantee", "calibrated",
         "Of that interval: calibrated (simulated), or proven, at two to three times "
         "the price.", choices=("calibrated", "proven")),
+    _Flag("bool", "box", True,
+        "Whether the largest accepted box around the unaltered images is looked for."),
     _Flag("string", "profile", None,
         "A CSV file of recorded levels, a column for each alteration with its name "
         "above: then the probability of a failure at such levels is measured too."),

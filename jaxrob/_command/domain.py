@@ -42,6 +42,8 @@ from jaxrob.reporting._requirements import OF_DOMAIN, names_of
 from jaxrob.strategies import Volume
 
 QUANTITIES = names_of(OF_DOMAIN)
+# Of small networks a box takes 20 s at most.
+_BUDGET_OF_BOX = 200_000
 
 
 def run_domain(values: Values, words: Sequence[str]) -> str:
@@ -102,8 +104,9 @@ def _print_summary(results: DomainResults) -> None:
         f"{one.accepted_volume:.2%} of the combinations, for these images between "
         f"{low:.2%} and {high:.2%} ({one.status}, {one.evaluations:,} forward passes)"
     )
-    if results.failure is not None:
-        print(results.failure)
+    for found in (results.box, results.failure):
+        if found is not None:
+            print(found)
 
 
 def _volume(values: Values, request: Request) -> Volume:
@@ -151,10 +154,20 @@ def _measured(
         **how("volume"),
     )
     answers_are_there()
-    failure = None
+    box = failure = None
+    if values.box:
+        box = jaxrob.operating_box(
+            *found,
+            domain,
+            request.threshold,
+            request.measure,
+            alpha=values.alpha,
+            budget=_BUDGET_OF_BOX,
+            **how("box"),
+        )
     if profile is not None:
         failure = jaxrob.failure_probability(*found, domain, profile, **how("failure"))
-    return DomainResults(one, failure)
+    return DomainResults(one, box, failure)
 
 
 def _profile(path: str | None, domain: jaxrob.Domain) -> np.ndarray | None:

@@ -113,7 +113,7 @@ _COMMANDS = {
             "What is measured": (define.measuring, define.domain),
             "What is good enough": (
                 define.requirements(
-                    *("accepted_volume.low", "accepted_volume"),
+                    *("accepted_volume.low", "accepted_volume", "box.volume"),
                     *("failure_probability.high", "failure_probability"),
                 ),
             ),

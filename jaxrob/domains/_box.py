@@ -22,21 +22,12 @@ from jaxrob._assessment.criterion import Criterion, Tolerance
 from jaxrob._assessment.explore import SomeImages, check_few
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import Score
-from jaxrob._codec import (
-    Array,
-    Integer,
-    Number,
-    Text,
-    document,
-    from_json,
-    read,
-    to_json,
-)
+from jaxrob._codec import Array, Document, Integer, Number, Text, document, read
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._domain import Domain
 from jaxrob._engine.evaluate import Arguments, checked, prepare_run, source_ahead
-from jaxrob._engine.provenance import warn_of_copies
+from jaxrob._engine.provenance import warn_of_dependence
 from jaxrob._engine.queue import answer_parts
 from jaxrob.domains._assess import Axis, in_the_cube
 from jaxrob.domains._box_search import BoxSearch, block_of, own_blocks
@@ -47,7 +38,7 @@ from jaxrob.strategies._drive import Learn, Seen, Span, Subject, drive
 _UNIT = Number(at_least=0, at_most=1)
 _Ends = Annotated[np.ndarray | None, Array("d")]
 # Why there is no box.
-_REASONS = {
+REASONS = {
     "identity": "unaltered, the measure is below the threshold",
     "fixed": "no box with the fixed faces passed",
     "model": "no box around the unaltered level passed",
@@ -57,7 +48,7 @@ _REASONS = {
 
 @document("jaxrob operating box 1")
 @dataclasses.dataclass(frozen=True, eq=False)
-class OperatingBox:
+class OperatingBox(Document):
     """A box of levels of which almost all are accepted, or why there is none.
 
     With the confidence, at least `accepted_share` of the box's volume is accepted: all
@@ -86,10 +77,10 @@ class OperatingBox:
 
     axes: tuple[Axis, ...]
     threshold: Annotated[float, _UNIT]
-    measure: MEASURE
+    measure: Annotated[str, MEASURE]
     accepted_share: Annotated[float, _UNIT]
     confidence_level: Annotated[float, Number(above=0, below=1)]
-    status: Annotated[str, Text(allowed=("validated", *_REASONS))]
+    status: Annotated[str, Text(allowed=("validated", *REASONS))]
     lower: _Ends
     upper: _Ends
     volume: Annotated[float, _UNIT]
@@ -104,7 +95,7 @@ class OperatingBox:
     def __repr__(self) -> str:
         """The faces and what is claimed of them, or why there is no box."""
         if self.lower is None or self.upper is None:
-            said = f"no box: {_REASONS[self.status]}"
+            said = f"no box: {REASONS[self.status]}"
         else:
             faces = zip(self.axes, self.lower, self.upper)
             said = ", ".join(
@@ -121,15 +112,6 @@ class OperatingBox:
     def _check_together(self) -> None:
         given = self.provenance
         read(Provenance, given, "provenance", is_partial=True, ignores_unknown=True)
-
-    def to_json(self) -> str:
-        """The result as strict JSON text."""
-        return to_json(self)
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "OperatingBox":
-        """A result from what `to_json` gave; errors as of `Assessment.from_json`."""
-        return from_json(text, OperatingBox)
 
 
 def operating_box(
@@ -207,7 +189,7 @@ def operating_box(
         arguments = arguments._replace(batch_size=block_of(len(dataset)))
     measure = checked_measure(measure, arguments.score)
     criterion = Criterion(threshold, measure, alpha, Tolerance(), level)
-    check_few(search, criterion, None)
+    check_few(search, criterion, None, ())
     criterion.check(classifier, False)
     with (
         own_errors(),
@@ -221,7 +203,7 @@ def operating_box(
         is_found = state.status == "validated"
         ends = uniform(domain)(np.array(box)) if is_found else (None, None)
         if isinstance(run.dataset, Dataset):
-            warn_of_copies(run.source()["dataset"], len(run.dataset))
+            warn_of_dependence(run.source()["dataset"], len(run.dataset))
         assert subject.task.num_images is not None
         return OperatingBox(
             axes=tuple(

@@ -4,6 +4,7 @@ import dataclasses
 
 from jaxrob._codec import Document, document
 from jaxrob.domains._assess import Axis, DomainAssessment
+from jaxrob.domains._box import OperatingBox
 from jaxrob.domains._failure import FailureProbability
 
 
@@ -14,10 +15,12 @@ class DomainResults(Document):
 
     Attributes:
       volume: what `jaxrob.assess_domain` found.
+      box: what `jaxrob.operating_box` found, or None.
       failure: what `jaxrob.failure_probability` found, or None.
     """
 
     volume: DomainAssessment
+    box: OperatingBox | None = None
     failure: FailureProbability | None = None
 
     @property
@@ -33,4 +36,5 @@ class DomainResults(Document):
     @property
     def seconds(self) -> float:
         """The time that all took."""
-        return self.volume.seconds + (self.failure.seconds if self.failure else 0)
+        parts = self.volume, self.box, self.failure
+        return sum(one.seconds for one in parts if one is not None)

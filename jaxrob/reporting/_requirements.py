@@ -178,6 +178,11 @@ QUANTITIES = {
         lambda one: one.volume.confidence_interval or math.nan,
         of_tested=False,
     ),
+    "box.volume": Quantity(
+        OF_DOMAIN,
+        "the share of the combinations that lie in the operating box",
+        lambda one: one.box.volume if one.box else math.nan,
+    ),
     "failure_probability": Quantity(
         OF_DOMAIN,
         f"{_FAILURE}, on the images of the data set",

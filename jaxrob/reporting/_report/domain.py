@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from jaxrob._arguments.texts import counted
+from jaxrob.domains._box import REASONS
 from jaxrob.domains._results import DomainResults
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._report.parts import (
@@ -29,7 +30,7 @@ def together(report: Report) -> Iterator[Section]:
     for network in report.networks:
         if (one := network.results.domain) is not None:
             parts += [Heading(network.name)] * report.many
-            parts += [_axes(one), *_volume(one), *_failure(one)]
+            parts += [_axes(one), *_volume(one), *_box(one), *_failure(one)]
     if parts:
         parts = [Text(say("together")), *parts, Text(say("together_limits"))]
         yield Section("Several alterations at once", parts, "together")
@@ -66,6 +67,30 @@ def _volume(results: DomainResults) -> Iterator[Part]:
     tried = counted(len(one.levels), "combination")
     passes = f"{one.evaluations:,}"
     yield Text(status + line("volume_took", tried=tried, passes=passes), "soft")
+    yield from (Text(text, "warning") for text in one.warnings)
+
+
+def _box(results: DomainResults) -> Iterator[Part]:
+    if (one := results.box) is None:
+        return
+    passes = f"{one.evaluations:,}"
+    if one.lower is None or one.upper is None:
+        yield Text(say("no_box", why=REASONS[one.status], passes=passes))
+        return
+    words = say(
+        "operating_box",
+        share=percent(one.accepted_share, 0),
+        level=percent_of(one.confidence_level),
+        volume=percent(one.volume),
+        validated=counted(one.validated, "combination"),
+        passes=passes,
+    )
+    yield Text(words)
+    rows = [
+        (axis.name, range_with_unit(low, high, axis.unit))
+        for axis, low, high in zip(one.axes, one.lower, one.upper)
+    ]
+    yield Table(("in the box", "range"), rows, ("row",))
     yield from (Text(text, "warning") for text in one.warnings)
 
 
