@@ -20,15 +20,14 @@ from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import Score
 from jaxrob._codec import (
     Array,
+    Document,
     Integer,
     Number,
     Row,
     Text,
     document,
-    from_json,
     read,
     refuse,
-    to_json,
 )
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
@@ -66,7 +65,7 @@ class Axis(NamedTuple):
 
 @document("jaxrob domain assessment 1")
 @dataclasses.dataclass(frozen=True, eq=False)
-class DomainAssessment:
+class DomainAssessment(Document):
     """On which share of a domain's levels a classifier is good enough.
 
     Attributes:
@@ -133,15 +132,6 @@ class DomainAssessment:
         read(Provenance, given, name, is_partial=True, ignores_unknown=True)
         number = len(self.axes)
         refuse(self.levels.shape[1] != number, f"levels must be of {number} axes")
-
-    def to_json(self) -> str:
-        """The result as strict JSON text, NaN as null."""
-        return to_json(self)
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "DomainAssessment":
-        """A result from what `to_json` gave; errors as of `Assessment.from_json`."""
-        return from_json(text, DomainAssessment)
 
 
 def assess_domain(

@@ -18,14 +18,13 @@ from jaxrob._assessment.criterion import named_setting
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._codec import (
     Array,
+    Document,
     Integer,
     Number,
     Row,
     Text,
     document,
-    from_json,
     read,
-    to_json,
 )
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
@@ -49,7 +48,7 @@ _Numbers = Annotated[np.ndarray, Array("K", "int64", at_least=0)]
 
 @document("jaxrob failure probability 1")
 @dataclasses.dataclass(frozen=True, eq=False)
-class FailureProbability:
+class FailureProbability(Document):
     """How probable it is that an image is misclassified at levels from a profile.
 
     Attributes:
@@ -110,15 +109,6 @@ class FailureProbability:
     def _check_together(self) -> None:
         given = self.provenance
         read(Provenance, given, "provenance", is_partial=True, ignores_unknown=True)
-
-    def to_json(self) -> str:
-        """The result as strict JSON text."""
-        return to_json(self)
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "FailureProbability":
-        """A result from what `to_json` gave; errors as of `Assessment.from_json`."""
-        return from_json(text, FailureProbability)
 
 
 def failure_probability(

@@ -1,14 +1,15 @@
 """The results of one domain together, as a folder of results keeps them."""
 
-from typing import NamedTuple
+import dataclasses
 
-from jaxrob._codec import document, from_json, to_json
+from jaxrob._codec import Document, document
 from jaxrob.domains._assess import Axis, DomainAssessment
 from jaxrob.domains._failure import FailureProbability
 
 
 @document("jaxrob domain results 1")
-class DomainResults(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class DomainResults(Document):
     """What is known of a network in one operating domain.
 
     Attributes:
@@ -33,12 +34,3 @@ class DomainResults(NamedTuple):
     def seconds(self) -> float:
         """The time that all took."""
         return self.volume.seconds + (self.failure.seconds if self.failure else 0)
-
-    def to_json(self) -> str:
-        """The results as strict JSON text."""
-        return to_json(self)
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "DomainResults":
-        """Results from what `to_json` gave; errors as of `Assessment.from_json`."""
-        return from_json(text, DomainResults)

@@ -305,12 +305,14 @@ def planned_text(results: Results) -> str:
 def _differences(results: Results, plan: Plan) -> list[str]:
     found = []
     done = {_normalised(one.alteration): one for one in results.assessments}
+    axes = results.domain.axes if results.domain else ()
+    spans: dict[str, Any] = {_normalised(one.name): one for one in axes} | done
     wanted = {_normalised(one.name): one for one in plan.alterations}
     for key, planned in wanted.items():
-        if key not in done:
+        if key not in spans:
             found.append(f"{planned.name} was planned but is not among the results.")
-        elif _ends(planned) != _ends(done[key]):
-            was, says = _span(done[key]), _span(planned)
+        elif _ends(planned) != _ends(spans[key]):
+            was, says = _span(spans[key]), _span(planned)
             found.append(f"{planned.name}: the range was {was}, the plan says {says}.")
     for key, one in done.items():
         name = one.alteration
