@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,16 @@ from jaxrob.alterations._moves import fingerprinted_alteration
 
 #: A level: a number, or of a domain one number for each alteration.
 Level = float | tuple[float, ...]
+
+
+class Axis(NamedTuple):
+    """One alteration of a domain, with its levels."""
+
+    name: str
+    unit: str
+    lower: float
+    upper: float
+    identity: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +74,14 @@ class Domain:
         object.__setattr__(self, "alterations", alterations)
         joined = " + ".join(one.name for one in alterations)
         object.__setattr__(self, "name", self.name or joined)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Each alteration's name, unit and levels, as results keep them."""
+        return tuple(
+            Axis(one.name, one.unit, one.lower, one.upper, one.identity)
+            for one in self.alterations
+        )
 
     @functools.cached_property
     def lower(self) -> tuple[float, ...]:

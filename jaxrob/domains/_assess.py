@@ -4,7 +4,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import jax
 import numpy as np
@@ -31,7 +31,7 @@ from jaxrob._codec import (
 )
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
-from jaxrob._domain import Domain
+from jaxrob._domain import Axis, Domain
 from jaxrob._engine.evaluate import Arguments, checked, prepare_run, source_ahead
 from jaxrob._engine.provenance import warn_of_dependence
 from jaxrob._keys import host_generator
@@ -51,16 +51,6 @@ if TYPE_CHECKING:
 
 _UNIT = Number(at_least=0, at_most=1)
 _ENDS = Row(_UNIT, ascends=True)
-
-
-class Axis(NamedTuple):
-    """One alteration of a domain, with its levels."""
-
-    name: str
-    unit: str
-    lower: float
-    upper: float
-    identity: float
 
 
 @document("jaxrob domain assessment 1")
@@ -247,10 +237,7 @@ def assess_domain(
         robustness, sides = found.robustness, found.sides
         assert robustness is not None and subject.task.num_images
         return DomainAssessment(
-            axes=tuple(
-                Axis(one.name, one.unit, one.lower, one.upper, one.identity)
-                for one in own.alterations
-            ),
+            axes=own.axes,
             threshold=criterion.threshold,
             measure=measure,
             alpha=criterion.alpha,

@@ -25,11 +25,11 @@ from jaxrob._classifiers.network import Score
 from jaxrob._codec import Array, Document, Integer, Number, Text, document, read
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
-from jaxrob._domain import Domain
+from jaxrob._domain import Axis, Domain
 from jaxrob._engine.evaluate import Arguments, checked, prepare_run, source_ahead
 from jaxrob._engine.provenance import warn_of_dependence
 from jaxrob._engine.queue import answer_parts
-from jaxrob.domains._assess import Axis, in_the_cube
+from jaxrob.domains._assess import in_the_cube
 from jaxrob.domains._box_search import BoxSearch, block_of, own_blocks
 from jaxrob.domains._levels import uniform
 from jaxrob.metrics._counts import checked_confidence_level
@@ -206,10 +206,7 @@ def operating_box(
             warn_of_dependence(run.source()["dataset"], len(run.dataset))
         assert subject.task.num_images is not None
         return OperatingBox(
-            axes=tuple(
-                Axis(one.name, one.unit, one.lower, one.upper, one.identity)
-                for one in domain.alterations
-            ),
+            axes=domain.axes,
             threshold=criterion.threshold,
             measure=measure,
             accepted_share=accepted_share,

@@ -28,12 +28,11 @@ from jaxrob._codec import (
 )
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
-from jaxrob._domain import Domain
+from jaxrob._domain import Axis, Domain
 from jaxrob._engine.blocks import counted
 from jaxrob._engine.evaluate import Arguments, Run, checked, prepare_run, source_ahead
 from jaxrob._engine.provenance import alteration_fingerprint, warn_of_dependence
 from jaxrob._engine.queue import answer_parts, random_order
-from jaxrob.domains._assess import Axis
 from jaxrob.domains._draws import Draws, Spans, Wanted, search
 from jaxrob.domains._profile import MOST_DRAWS, checked_profile, drawn_levels
 from jaxrob.metrics import ConfidenceInterval
@@ -200,10 +199,7 @@ def failure_probability(
         groups = table and table.groups
         failures, draws = found.counts
         return FailureProbability(
-            axes=tuple(
-                Axis(one.name, one.unit, one.lower, one.upper, one.identity)
-                for one in domain.alterations
-            ),
+            axes=domain.axes,
             profile=_in_words(profile),
             probability=probability,
             dataset_interval=interval,

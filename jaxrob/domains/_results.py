@@ -3,7 +3,8 @@
 import dataclasses
 
 from jaxrob._codec import Document, document
-from jaxrob.domains._assess import Axis, DomainAssessment
+from jaxrob._domain import Axis
+from jaxrob.domains._assess import DomainAssessment
 from jaxrob.domains._box import OperatingBox
 from jaxrob.domains._failure import FailureProbability
 
