@@ -189,7 +189,8 @@ def if_no_classes(shape: Any) -> str:
     if len(shape) == 1 or shape[1:] == (1,):
         return (
             "One number for each image is a column, [B, 1], with outputs="
-            '"logits" or "sigmoid" for that of class 1 of 2 (from_host: num_classes=1)'
+            '"logits" or "sigmoid" for that of class 1 of 2 (from_host: num_classes=1);'
+            ' labels become np.eye(K)[labels], with outputs="scores"'
         )
     return IF_NO_CLASSES
 

@@ -1,19 +1,18 @@
 """Diagnostics of a sampled curve: signs that results drawn from it are misleading."""
 
 import math
-from typing import Annotated, NamedTuple
-
 import numpy as np
-
-from jaxrob._codec import Integer, Number
-from jaxrob.metrics._curvature import (
-    between_counts,
-    middle_deviation,
-    open_width,
-    sharpest,
-)
-from jaxrob.strategies import History, Task
+from jaxrob._codec import Integer
+from jaxrob._codec import Number
+from jaxrob.metrics._curvature import between_counts
+from jaxrob.metrics._curvature import middle_deviation
+from jaxrob.metrics._curvature import open_width
+from jaxrob.metrics._curvature import sharpest
+from jaxrob.strategies import History
+from jaxrob.strategies import Task
 from jaxrob.strategies._strategy import checked_asked
+from typing import Annotated
+from typing import NamedTuple
 
 # Triples of levels that span at most this share of the range reveal jitter.
 _CLOSE = 1 / 64
@@ -186,13 +185,12 @@ def severity(found: Diagnostics, sign: str) -> float:
     return 1 - 1 / (1 + found.bend)
 
 
-def diagnose_listed(points: int, rounds: int) -> Diagnostics:
-    """Of levels between which nothing is, so that nothing can be missed there."""
-    no = math.nan
-    return Diagnostics(points, rounds, 0.0, no, 0.0, no, no, no, half_met=0.0)
-
-
-def diagnose(task: Task, history: History, points: int) -> Diagnostics:
+def diagnose(
+    task: Task, history: History, points: int, are_listed: bool = False
+) -> Diagnostics:
+    if are_listed:  # Nothing lies between them, so nothing is missed there.
+        nan = math.nan
+        return Diagnostics(points, history.rounds, 0, nan, nan, nan, nan, nan, 0)
     positions = task.positions_of(history.levels)
     num_inputs = history.typical_inputs
     ends = np.concatenate([[0.0], positions, [1.0]])

@@ -28,7 +28,7 @@ from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._devices.blocks import joined, taken
 from jaxrob._devices.mesh import ImageMesh, from_first, is_first
-from jaxrob._domain import AnyAlteration, Level, plain_levels
+from jaxrob._domain import AnyAlteration, Level, levels_of
 from jaxrob._engine.provenance import alteration_fingerprint
 from jaxrob._files import check_regular, lock, sync
 from jaxrob._identity.identity import name_of
@@ -448,7 +448,7 @@ class CachedAnswers:
         answers: Any,
         in_random_order: bool,
     ) -> None:
-        for position, level in enumerate(plain_levels(levels)):
+        for position, level in enumerate(levels_of(levels)):
             row = taken(answers, position)
             pieces = self._pieces.setdefault((name, level, in_random_order), [])
             pieces.append((start, row))

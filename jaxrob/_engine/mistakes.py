@@ -334,9 +334,8 @@ def _check_scale(
         seen = f"is right for {right[0]:.0%} of them, and for {right[1]:.0%} times 255"
     warn(
         f"the classifier gets pixels in [0, 1], and seems to take those of 0 to 255: "
-        f"of {len(labels)} images it {seen}. Pass preprocessing="
-        "jaxrob.Preprocessing(scale=255) to Classifier.from_..., or "
-        "multiply by 255 in your function."
+        f"of {len(labels)} images it {seen}. Say scale=255 (in the jaxrob."
+        "Preprocessing of Classifier.from_...), or multiply by 255 in your function."
     )
     return True
 

@@ -2,56 +2,56 @@
 
 import contextlib
 import dataclasses
-import math
-import sys
-import time
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import jax
 import jax.numpy as jnp
+import math
 import numpy as np
-
+import sys
+import time
+from collections.abc import Callable
+from collections.abc import Sequence
 from jaxrob._arguments.texts import computing
 from jaxrob._curve import AnyCurve
-from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._devices.blocks import bucket, rows_in_memory
-from jaxrob._devices.mesh import platform, put, sharded
-from jaxrob._domain import AnyAlteration, plain_levels
-from jaxrob._engine.answers import AnswerCollector, CountCollector
-from jaxrob._engine.blocks import (
-    Block,
-    CountedBatches,
-    PlacedBlock,
-    picked_blocks,
-    placed_blocks,
-)
-from jaxrob._engine.execution import (
-    Execution,
-    batch_size_of,
-    check_same_request,
-    images_in_block,
-    levels_in_step,
-    noted,
-    rows_of_a_level,
-)
-from jaxrob._engine.step import (
-    Ask,
-    altered,
-    computed,
-    is_apart,
-    levels_are_sequential,
-    preparing,
-)
-from jaxrob._engine.tasks import EvaluationTask, run_tasks
+from jaxrob._dataset import BatchedDataset
+from jaxrob._dataset import Dataset
+from jaxrob._devices.blocks import bucket
+from jaxrob._devices.blocks import rows_in_memory
+from jaxrob._devices.mesh import platform
+from jaxrob._devices.mesh import put
+from jaxrob._devices.mesh import sharded
+from jaxrob._domain import AnyAlteration
+from jaxrob._domain import levels_of
+from jaxrob._engine.answers import AnswerCollector
+from jaxrob._engine.answers import CountCollector
+from jaxrob._engine.blocks import Block
+from jaxrob._engine.blocks import CountedBatches
+from jaxrob._engine.blocks import PlacedBlock
+from jaxrob._engine.blocks import picked_blocks
+from jaxrob._engine.blocks import placed_blocks
+from jaxrob._engine.execution import Execution
+from jaxrob._engine.execution import batch_size_of
+from jaxrob._engine.execution import check_same_request
+from jaxrob._engine.execution import images_in_block
+from jaxrob._engine.execution import levels_in_step
+from jaxrob._engine.execution import noted
+from jaxrob._engine.execution import rows_of_a_level
+from jaxrob._engine.step import Ask
+from jaxrob._engine.step import altered
+from jaxrob._engine.step import is_apart
+from jaxrob._engine.step import levels_are_sequential
+from jaxrob._engine.step import preparing
+from jaxrob._engine.tasks import EvaluationTask
+from jaxrob._engine.tasks import run_tasks
 from jaxrob._keys import order_keys
+from jaxrob.alterations._recorded import Recorded
 from jaxrob.strategies._drive import Span
 from jaxrob.strategies._strategy import BLOCK
+from typing import Any
 
 
 def everywhere(alteration: AnyAlteration, levels: np.ndarray) -> list[Span]:
     """Returns the spans of all images, even of an unknown number."""
-    return [Span(alteration, level, 0, sys.maxsize) for level in plain_levels(levels)]
+    return [Span(alteration, level, 0, sys.maxsize) for level in levels_of(levels)]
 
 
 def evaluate_queue(
@@ -237,6 +237,7 @@ def _tried_rows(
     if (
         not isinstance(dataset, Dataset)
         or platform(mesh) != "cpu"
+        or isinstance(spans[0].alteration, Recorded)
         or mesh.is_multi_process
         or execution.answerer.is_on_host
         or execution.batch_size is not None
@@ -298,10 +299,9 @@ def _seconds(
     levels = np.array([middle.level] * each, np.float32)
     block = np.zeros((size, *shape), dtype), np.arange(size, dtype=np.uint32)
     images, index, labels = put((*block, np.zeros(size, np.int32)), sharded(mesh))
-    alteration = computed(middle.alteration)
-    prepared = preparing(images, index, key, alteration, mesh).run()
+    prepared = preparing(images, index, key, middle.alteration, mesh).run()
     placed = PlacedBlock(Block(np.zeros(size, np.int32), 0), images, index, labels)
-    ask = Ask(placed, prepared, alteration, levels, 1)
+    ask = Ask(placed, prepared, middle.alteration, levels, 1)
 
     def run() -> Any:
         asked = altered(ask, mesh) if apart else ask

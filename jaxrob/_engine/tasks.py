@@ -2,24 +2,37 @@
 
 import collections
 import contextlib
-import operator
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
-
 import jax
 import numpy as np
-
+import operator
+from collections.abc import Callable
+from collections.abc import Generator
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
 from jaxrob._arguments.texts import computing
-from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._dataset import BatchedDataset
+from jaxrob._dataset import Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.mesh import platform
 from jaxrob._domain import AnyAlteration
-from jaxrob._engine.blocks import Block, PlacedBlock, beside
-from jaxrob._engine.execution import Execution, levels_in_step
-from jaxrob._engine.mistakes import are_doubtful, check_logits, check_network
-from jaxrob._engine.step import Ask, altered, computed, preparing
+from jaxrob._engine.blocks import Block
+from jaxrob._engine.blocks import PlacedBlock
+from jaxrob._engine.blocks import beside
+from jaxrob._engine.execution import Execution
+from jaxrob._engine.execution import levels_in_step
+from jaxrob._engine.mistakes import are_doubtful
+from jaxrob._engine.mistakes import check_logits
+from jaxrob._engine.mistakes import check_network
+from jaxrob._engine.step import Ask
+from jaxrob._engine.step import UNALTERED
+from jaxrob._engine.step import altered
+from jaxrob._engine.step import preparing
 from jaxrob.alterations._recorded import Recorded
 from jaxrob.strategies._drive import Span
+from typing import Any
+from typing import NamedTuple
+from typing import TypeVar
 
 # Steps dispatched before the answers of an earlier step are awaited. On a CPU one keeps
 # the cores busy while the host processes answers; more would compete for them.
@@ -138,10 +151,10 @@ def _dispatched(
     if alteration not in execution.checked:
         execution.checked.add(alteration)
         execution.bar.compile(which)
-    # Recorded pictures are read a level at a time.
+    # Recorded pictures are altered already, and are read a level at a time.
     recorded = alteration if isinstance(alteration, Recorded) else None
-    alteration, each = computed(alteration), 1
-    if not answerer.is_on_host and recorded is None:
+    each, alteration = 1, UNALTERED if recorded else alteration
+    if not answerer.is_on_host and not recorded:
         # Journaled answers do not change a step's shape, and so not its rounding.
         info, shape, rows = execution.info, execution.image_shape, execution.rows
         each = levels_in_step(info, shape, rows, len(images), len(wanted), mesh)
@@ -155,7 +168,7 @@ def _dispatched(
     for first in range(0, len(missing), each):
         rows = missing[first : first + each]
         if recorded is not None:
-            other = recorded.at(task.spans[rows[0]].level)
+            other = recorded.pictures.at[task.spans[rows[0]].level]
             there = images if other is None else beside(placed, other, mesh)
             prepared = preparing(there, index, execution.key, alteration, mesh).run()
         # Padded with the last level, so that every step has the same shape.

@@ -17,7 +17,7 @@ from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.messages import wrong_type
 from jaxrob._classifiers.classifier import OUTPUTS, Classifier
 from jaxrob._codec import Integer, Layout, Row, Text, document, from_json, to_json
-from jaxrob._files import DAMAGE, read_npz, write_file
+from jaxrob._files import damage_of, read_npz, write_file
 from jaxrob._identity.identity import (
     HashablePartial,
     digest,
@@ -147,19 +147,11 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
       TypeError: if `module` is not a module.
     """
     path = checked_path("path", path)
-    try:
+    with damage_of(f"{path}: damaged, or not written by jaxrob.bayes.save"):
         header, tree = _read(read_npz(path))
-    except FileNotFoundError:
-        raise
-    except DAMAGE as error:
-        raise ValueError(
-            f"{path}: damaged, or not written by jaxrob.bayes.save: {error}"
-        ) from None
     value = _made(header, tree, module)
-    try:
+    with damage_of(f"{path}: does not fit the module"):
         _check_module(header.kind, tree, module)
-    except ValueError as error:
-        raise ValueError(f"{path}: does not fit the module: {error}") from None
     return value
 
 

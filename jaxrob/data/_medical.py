@@ -97,14 +97,13 @@ def open_dicom(
 
 def elements_of(data: bytes, keywords: Sequence[str]) -> tuple[str, ...]:
     """Returns elements of a file as text, empty where it has none."""
-    dictionary = required("pydicom.datadict", "reading DICOM files", "medical")
+    pydicom = required("pydicom", "reading DICOM files", "medical")
     for keyword in keywords:
-        if not is_dicom(data) or dictionary.tag_for_keyword(keyword) is None:
+        if not is_dicom(data) or pydicom.datadict.tag_for_keyword(keyword) is None:
             raise Unsuited(
                 f"{keyword!r} is no element of a DICOM file, nor is there a CSV "
                 "file of labels with such a column: see metadata"
             )
-    pydicom = required("pydicom", "reading DICOM files", "medical")
     elements = pydicom.dcmread(io.BytesIO(data), stop_before_pixels=True)
     return tuple(str(elements.get(keyword, "")) for keyword in keywords)
 

@@ -1,19 +1,29 @@
 """Words and summaries of results, for tables, plots and reports."""
 
+import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import metadata
-from typing import Any, NamedTuple
-
 import numpy as np
-
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from importlib import metadata
 from jaxrob import metrics
-from jaxrob._arguments.texts import cause_of, readable
-from jaxrob._assessment.assessment import Assessment, Sampling
-from jaxrob._assessment.diagnostics import SIGNS, severity
-from jaxrob.metrics import ALEXNET, CorruptionError, FailingLevel, ReferenceErrors
-from jaxrob.metrics._measures import MeanScore, any_measure
+from jaxrob._arguments.texts import cause_of
+from jaxrob._arguments.texts import readable
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._assessment.assessment import Sampling
+from jaxrob._assessment.diagnostics import SIGNS
+from jaxrob._assessment.diagnostics import severity
+from jaxrob.metrics import ALEXNET
+from jaxrob.metrics import CorruptionError
+from jaxrob.metrics import FailingLevel
+from jaxrob.metrics import ReferenceErrors
+from jaxrob.metrics._measures import MeanScore
+from jaxrob.metrics._measures import any_measure
 from jaxrob.roma import RomaResult
+from typing import Any
+from typing import NamedTuple
 
 _ENDED = {
     "precise": "it is as precise as was asked for",
@@ -96,7 +106,8 @@ def is_at_once(one: Assessment, first: np.ndarray) -> np.ndarray:
 
 
 def excursions(assessments: Sequence[Assessment]) -> str:
-    found = [one.diagnostics for one in assessments if one.scores is None]
+    plain = [one for one in assessments if one.scores is None and one.listed is None]
+    found = [one.diagnostics for one in plain]
     if not found:
         return ""
     worst = found[0]._replace(
@@ -129,7 +140,8 @@ def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
     of_part = one.sampling is not None or one.scores is not None
     if of_part or not is_exact or math.isnan(one.robustness):
         return math.nan, math.nan
-    low, high = one.interval_at(1 - (1 - one.confidence_level) / number)
+    level = 1 - (1 - one.confidence_level) / number
+    low, high = dataclasses.replace(one, confidence_level=level).confidence_interval
     return min(low, one.confidence_interval[0]), max(high, one.confidence_interval[1])
 
 
@@ -238,6 +250,20 @@ def interval(low: float, high: float, digits: int = 1) -> str:
 
 def with_unit(value: float, unit: str) -> str:
     return _joined(number(value), unit)
+
+
+def at_level(one: Assessment, level: float) -> str:
+    """Names a level, by its name if it has one."""
+    names = listed_levels(one) if one.listed and one.listed.names else {}
+    return names[level] if names else with_unit(level, one.unit)
+
+
+def listed_levels(one: Assessment) -> dict[float, str] | None:
+    """Returns the names of levels that alone exist, by level."""
+    if one.listed is None:
+        return None
+    levels = one.levels.tolist()
+    return dict(zip(levels, one.listed.names or map(number, levels)))
 
 
 def range_with_unit(low: float, high: float, unit: str) -> str:
@@ -360,7 +386,8 @@ def severity_text(one: FailingLevel | None) -> str:
 
 
 def _fails_at(one: Assessment) -> FailingLevel | None:
-    if one.identity not in one.levels or len(one.levels) < 2 or one.sampling:
+    of_some = one.sampling or one.listed
+    if one.identity not in one.levels or len(one.levels) < 2 or of_some:
         return None
     return metrics.failing_level(
         one.levels,

@@ -300,8 +300,6 @@ def packed(scores):
     ("path", "value", "message"),
     [
         (("scored", "scores"), packed(np.full((5, 97), np.nan)), "scores must hold"),
-        (("scored", "scores"), packed(np.full((5, 97), 1.5)), "at most 1|0, 1"),
-        (("scored", "scores"), packed(np.full((5, 97), -0.5)), "at least 0|0, 1"),
         (("scored", "scores"), packed(np.ones((5, 96))), "must hold .* bytes"),
         (("num_images",), 10**12, "num_images must be below"),
         (("score",), "two\nlines", "name of a score"),

@@ -213,13 +213,10 @@ WRONG = {
         lambda header, arrays: arrays.update(temperature=np.float32([2])),
         "temperature",
     ),
-    "format": (lambda header, arrays: header.update(format="x"), "format"),
     "kind": (lambda header, arrays: header.update(kind="x"), "kind"),
     "another kind": (lambda header, arrays: header.update(kind="draws"), "written"),
-    "no kind": (lambda header, arrays: header.pop("kind"), "kind"),
     "head": (lambda header, arrays: header.update(head=["plain", "1"]), r"head\[1\]"),
     "place": (lambda header, arrays: header["arrays"].reverse(), "written"),
-    "no digest": (lambda header, arrays: header.pop("digest"), "digest"),
 }
 
 
