@@ -1,18 +1,19 @@
 """Diagnostics of a sampled curve: signs that results drawn from it are misleading."""
 
 import math
+from typing import Annotated, NamedTuple
+
 import numpy as np
-from jaxrob._codec import Integer
-from jaxrob._codec import Number
-from jaxrob.metrics._curvature import between_counts
-from jaxrob.metrics._curvature import middle_deviation
-from jaxrob.metrics._curvature import open_width
-from jaxrob.metrics._curvature import sharpest
-from jaxrob.strategies import History
-from jaxrob.strategies import Task
+
+from jaxrob._codec import Integer, Number
+from jaxrob.metrics._curvature import (
+    between_counts,
+    middle_deviation,
+    open_width,
+    sharpest,
+)
+from jaxrob.strategies import History, Task
 from jaxrob.strategies._strategy import checked_asked
-from typing import Annotated
-from typing import NamedTuple
 
 # Triples of levels that span at most this share of the range reveal jitter.
 _CLOSE = 1 / 64

@@ -1,68 +1,63 @@
 """`jaxrob assess`: writes results and a report, and checks requirements."""
 
 import dataclasses
-import jax
-import jaxrob
 import pathlib
 import warnings
 from collections.abc import Sequence
-from jaxrob import alterations
-from jaxrob import reporting
-from jaxrob import strategies
+from typing import NamedTuple
+
+import jax
+
+import jaxrob
+from jaxrob import alterations, reporting, strategies
 from jaxrob._arguments.texts import warn
-from jaxrob._command import catalogue
-from jaxrob._command import user_code
-from jaxrob._command.catalogue import Written
-from jaxrob._command.catalogue import read_call
-from jaxrob._command.define import Refused
-from jaxrob._command.define import Values
-from jaxrob._command.define import check_folders
-from jaxrob._command.ending import answers_are_there
-from jaxrob._command.ending import recorded_run
-from jaxrob._command.ending import with_other_runs
-from jaxrob._command.results import Replacing
-from jaxrob._command.results import check_failing
-from jaxrob._command.results import check_outcomes
-from jaxrob._command.results import check_reports
-from jaxrob._command.results import check_required
-from jaxrob._command.results import checked_folder
-from jaxrob._command.results import earlier_results
-from jaxrob._command.results import held
-from jaxrob._command.results import read_results_at
-from jaxrob._command.results import required
-from jaxrob._command.results import write_failing_pictures
-from jaxrob._command.results import write_outcomes
-from jaxrob._command.results import write_reports
-from jaxrob._command.subject import Subject
-from jaxrob._command.subject import announce
-from jaxrob._command.subject import check_measure
-from jaxrob._command.subject import few_images_of
-from jaxrob._command.subject import first_look
-from jaxrob._command.subject import join_hosts
-from jaxrob._command.subject import journal_of
-from jaxrob._command.subject import load_subject
-from jaxrob._command.subject import mesh_of_all
-from jaxrob._command.subject import print_passes
-from jaxrob._command.subject import with_requirements
+from jaxrob._command import catalogue, user_code
+from jaxrob._command.catalogue import Written, read_call
+from jaxrob._command.define import Refused, Values, check_folders
+from jaxrob._command.ending import answers_are_there, recorded_run, with_other_runs
+from jaxrob._command.results import (
+    Replacing,
+    check_failing,
+    check_outcomes,
+    check_reports,
+    check_required,
+    checked_folder,
+    earlier_results,
+    held,
+    read_results_at,
+    required,
+    write_failing_pictures,
+    write_outcomes,
+    write_reports,
+)
+from jaxrob._command.subject import (
+    Subject,
+    announce,
+    check_measure,
+    few_images_of,
+    first_look,
+    join_hosts,
+    journal_of,
+    load_subject,
+    mesh_of_all,
+    print_passes,
+    with_requirements,
+)
 from jaxrob._devices.mesh import is_first
 from jaxrob._engine.preflight import preflight
 from jaxrob.alterations import presets
 from jaxrob.alterations._recorded import Recorded
-from jaxrob.reporting import Picture
-from jaxrob.reporting import Plan
-from jaxrob.reporting import Requirement
-from jaxrob.reporting import Results
-from jaxrob.reporting._requirements import OF_ALTERATION
-from jaxrob.reporting._requirements import OF_DOMAIN
-from jaxrob.reporting._requirements import OF_ROMA
-from jaxrob.reporting._requirements import OF_SET
-from jaxrob.reporting._requirements import about_quantity
-from jaxrob.reporting._requirements import names_of
-from jaxrob.reporting._requirements import planned_requirements
-from jaxrob.strategies import ASAP
-from jaxrob.strategies import FewImages
-from jaxrob.strategies import Strategy
-from typing import NamedTuple
+from jaxrob.reporting import Picture, Plan, Requirement, Results
+from jaxrob.reporting._requirements import (
+    OF_ALTERATION,
+    OF_DOMAIN,
+    OF_ROMA,
+    OF_SET,
+    about_quantity,
+    names_of,
+    planned_requirements,
+)
+from jaxrob.strategies import ASAP, FewImages, Strategy
 
 _ANY_SHAPE = (224, 224, 3)
 QUANTITIES = names_of(OF_ALTERATION, OF_SET)

@@ -2,51 +2,45 @@
 
 import contextlib
 import dataclasses
-import jax
-import jax.numpy as jnp
 import math
-import numpy as np
 import sys
 import time
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 from jaxrob._arguments.texts import computing
 from jaxrob._curve import AnyCurve
-from jaxrob._dataset import BatchedDataset
-from jaxrob._dataset import Dataset
-from jaxrob._devices.blocks import bucket
-from jaxrob._devices.blocks import rows_in_memory
-from jaxrob._devices.mesh import platform
-from jaxrob._devices.mesh import put
-from jaxrob._devices.mesh import sharded
-from jaxrob._domain import AnyAlteration
-from jaxrob._domain import levels_of
-from jaxrob._engine.answers import AnswerCollector
-from jaxrob._engine.answers import CountCollector
-from jaxrob._engine.blocks import Block
-from jaxrob._engine.blocks import CountedBatches
-from jaxrob._engine.blocks import PlacedBlock
-from jaxrob._engine.blocks import picked_blocks
-from jaxrob._engine.blocks import placed_blocks
-from jaxrob._engine.execution import Execution
-from jaxrob._engine.execution import batch_size_of
-from jaxrob._engine.execution import check_same_request
-from jaxrob._engine.execution import images_in_block
-from jaxrob._engine.execution import levels_in_step
-from jaxrob._engine.execution import noted
-from jaxrob._engine.execution import rows_of_a_level
-from jaxrob._engine.step import Ask
-from jaxrob._engine.step import altered
-from jaxrob._engine.step import is_apart
-from jaxrob._engine.step import levels_are_sequential
-from jaxrob._engine.step import preparing
-from jaxrob._engine.tasks import EvaluationTask
-from jaxrob._engine.tasks import run_tasks
+from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._devices.blocks import bucket, rows_in_memory
+from jaxrob._devices.mesh import platform, put, sharded
+from jaxrob._domain import AnyAlteration, levels_of
+from jaxrob._engine.answers import AnswerCollector, CountCollector
+from jaxrob._engine.blocks import (
+    Block,
+    CountedBatches,
+    PlacedBlock,
+    picked_blocks,
+    placed_blocks,
+)
+from jaxrob._engine.execution import (
+    Execution,
+    batch_size_of,
+    check_same_request,
+    images_in_block,
+    levels_in_step,
+    noted,
+    rows_of_a_level,
+)
+from jaxrob._engine.step import Ask, altered, is_apart, levels_are_sequential, preparing
+from jaxrob._engine.tasks import EvaluationTask, run_tasks
 from jaxrob._keys import order_keys
 from jaxrob.alterations._recorded import Recorded
 from jaxrob.strategies._drive import Span
 from jaxrob.strategies._strategy import BLOCK
-from typing import Any
 
 
 def everywhere(alteration: AnyAlteration, levels: np.ndarray) -> list[Span]:

@@ -1,37 +1,26 @@
 """A step: a block of images altered at a few levels and classified, or scored."""
 
 import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from collections.abc import Callable
+
 from jaxrob._classifiers.classifier import Classifier
-from jaxrob._classifiers.network import OnHost
-from jaxrob._classifiers.network import Preprocessing
-from jaxrob._classifiers.network import on_host
+from jaxrob._classifiers.network import OnHost, Preprocessing, on_host
 from jaxrob._classifiers.trace import TraceInfo
-from jaxrob._devices.blocks import Call
-from jaxrob._devices.blocks import is_best_with_few_rows
-from jaxrob._devices.mesh import ImageMesh
-from jaxrob._devices.mesh import gathered
-from jaxrob._devices.mesh import on_each_device
-from jaxrob._devices.mesh import platform
+from jaxrob._devices.blocks import Call, is_best_with_few_rows
+from jaxrob._devices.mesh import ImageMesh, gathered, on_each_device, platform
 from jaxrob._domain import AnyAlteration
-from jaxrob._engine.answers import Answers
-from jaxrob._engine.answers import answer
-from jaxrob._engine.answers import no_answers
+from jaxrob._engine.answers import Answers, answer, no_answers
 from jaxrob._engine.blocks import PlacedBlock
-from jaxrob._engine.scores import ScoreRule
-from jaxrob._engine.scores import Scored
-from jaxrob._engine.scores import Unscored
-from jaxrob._engine.scores import score_block
+from jaxrob._engine.scores import Scored, ScoreRule, Unscored, score_block
 from jaxrob._identity.program import operations
-from jaxrob._keys import alteration_keys
-from jaxrob._keys import classifier_keys
+from jaxrob._keys import alteration_keys, classifier_keys
 from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
-from typing import Any
-from typing import NamedTuple
 
 
 def _as_it_is(image: jax.Array, level: jax.Array) -> jax.Array:

@@ -3,32 +3,33 @@
 import collections
 import datetime
 import math
-from collections.abc import Mapping
-from collections.abc import Sequence
-from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.checks import checked_integer
-from jaxrob._arguments.checks import checked_number
-from jaxrob._arguments.checks import checked_sequence
-from jaxrob._arguments.texts import readable
-from jaxrob._arguments.texts import warn
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+from jaxrob._arguments.checks import (
+    check_type,
+    checked_integer,
+    checked_number,
+    checked_sequence,
+)
+from jaxrob._arguments.texts import readable, warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.domains._results import DomainResults
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.reporting._requirements import AT_LEAST
-from jaxrob.reporting._requirements import OF_ALTERATION
-from jaxrob.reporting._requirements import OF_SET
-from jaxrob.reporting._requirements import QUANTITIES
-from jaxrob.reporting._requirements import Requirement
-from jaxrob.reporting._requirements import about_quantity
-from jaxrob.reporting._requirements import checked_bound
-from jaxrob.reporting._requirements import kind_of
-from jaxrob.reporting._results import Difference
-from jaxrob.reporting._results import Results
+from jaxrob.reporting._requirements import (
+    AT_LEAST,
+    OF_ALTERATION,
+    OF_SET,
+    QUANTITIES,
+    Requirement,
+    about_quantity,
+    checked_bound,
+    kind_of,
+)
+from jaxrob.reporting._results import Difference, Results
 from jaxrob.reporting._words import corruptions
 from jaxrob.roma import RomaResult
-from typing import Any
-from typing import NamedTuple
-from xml.etree import ElementTree
 
 Quantities = Mapping[str, float | ConfidenceInterval]
 Found = Mapping[str, Assessment | RomaResult | DomainResults | Quantities]

@@ -2,28 +2,19 @@
 
 import dataclasses
 import math
-import numpy as np
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
+from typing import Any, NamedTuple
+
+import numpy as np
+
 from jaxrob import metrics
-from jaxrob._arguments.texts import cause_of
-from jaxrob._arguments.texts import readable
-from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.assessment import Sampling
-from jaxrob._assessment.diagnostics import SIGNS
-from jaxrob._assessment.diagnostics import severity
-from jaxrob.metrics import ALEXNET
-from jaxrob.metrics import CorruptionError
-from jaxrob.metrics import FailingLevel
-from jaxrob.metrics import ReferenceErrors
-from jaxrob.metrics._measures import MeanScore
-from jaxrob.metrics._measures import any_measure
+from jaxrob._arguments.texts import cause_of, readable
+from jaxrob._assessment.assessment import Assessment, Sampling
+from jaxrob._assessment.diagnostics import SIGNS, severity
+from jaxrob.metrics import ALEXNET, CorruptionError, FailingLevel, ReferenceErrors
+from jaxrob.metrics._measures import MeanScore, any_measure
 from jaxrob.roma import RomaResult
-from typing import Any
-from typing import NamedTuple
 
 _ENDED = {
     "precise": "it is as precise as was asked for",

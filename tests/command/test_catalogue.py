@@ -2,18 +2,17 @@
 
 import hashlib
 import pathlib
-import pytest
 import re
 import string
-from PIL import Image
-from hypothesis import given
-from hypothesis import settings
+
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from jaxrob import RobustnessWarning
-from jaxrob import alterations
+from PIL import Image
+
+from jaxrob import RobustnessWarning, alterations
 from jaxrob._command import catalogue
-from jaxrob._command.catalogue import Written
-from jaxrob._command.catalogue import read_call
+from jaxrob._command.catalogue import Written, read_call
 from jaxrob._command.define import Refused
 from jaxrob.alterations.corruptions import _weather
 

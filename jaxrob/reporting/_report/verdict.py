@@ -1,64 +1,56 @@
 """The first page: verdicts, what was not tested, and what is left to judge."""
 
 import math
-import numpy as np
 import re
 import warnings
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from jaxrob._arguments.texts import RobustnessWarning
-from jaxrob._arguments.texts import counted
-from jaxrob._arguments.texts import readable
-from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.assessment import Sampling
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxrob._arguments.texts import RobustnessWarning, counted, readable
+from jaxrob._assessment.assessment import Assessment, Sampling
 from jaxrob.domains._assess import DomainAssessment
 from jaxrob.metrics._measures import in_words
-from jaxrob.reporting._gate import MET
-from jaxrob.reporting._gate import NOT_MET
-from jaxrob.reporting._gate import NOT_SHOWN
-from jaxrob.reporting._gate import Outcome
-from jaxrob.reporting._gate import is_doubted
-from jaxrob.reporting._gate import placed_of
-from jaxrob.reporting._ranks import rank_text
-from jaxrob.reporting._ranks import ranks
-from jaxrob.reporting._report.curve import accepted
-from jaxrob.reporting._report.curve import condition
-from jaxrob.reporting._report.curve import span
-from jaxrob.reporting._report.parts import Facts
-from jaxrob.reporting._report.parts import Group
-from jaxrob.reporting._report.parts import Mark
-from jaxrob.reporting._report.parts import Part
-from jaxrob.reporting._report.parts import Section
-from jaxrob.reporting._report.parts import Table
-from jaxrob.reporting._report.parts import Text
-from jaxrob.reporting._report.parts import Words
-from jaxrob.reporting._report.parts import code
-from jaxrob.reporting._report.parts import line
-from jaxrob.reporting._report.parts import say
-from jaxrob.reporting._report.parts import strong
-from jaxrob.reporting._report.report import Network
-from jaxrob.reporting._report.report import Report
-from jaxrob.reporting._report.report import Tested
-from jaxrob.reporting._report.tested import is_as_planned
-from jaxrob.reporting._report.tested import planned_text
-from jaxrob.reporting._requirements import AT_LEAST
-from jaxrob.reporting._requirements import QUANTITIES
-from jaxrob.reporting._requirements import Requirement
-from jaxrob.reporting._results import Results
-from jaxrob.reporting._results import sizes
-from jaxrob.reporting._words import VERSION
-from jaxrob.reporting._words import confidence_text
-from jaxrob.reporting._words import distinct_percent
-from jaxrob.reporting._words import first_names
-from jaxrob.reporting._words import interval
-from jaxrob.reporting._words import is_open_by_levels
-from jaxrob.reporting._words import percent
-from jaxrob.reporting._words import points
-from jaxrob.reporting._words import short
-from typing import Any
-from typing import NamedTuple
+from jaxrob.reporting._gate import (
+    MET,
+    NOT_MET,
+    NOT_SHOWN,
+    Outcome,
+    is_doubted,
+    placed_of,
+)
+from jaxrob.reporting._ranks import rank_text, ranks
+from jaxrob.reporting._report.curve import accepted, condition, span
+from jaxrob.reporting._report.parts import (
+    Facts,
+    Group,
+    Mark,
+    Part,
+    Section,
+    Table,
+    Text,
+    Words,
+    code,
+    line,
+    say,
+    strong,
+)
+from jaxrob.reporting._report.report import Network, Report, Tested
+from jaxrob.reporting._report.tested import is_as_planned, planned_text
+from jaxrob.reporting._requirements import AT_LEAST, QUANTITIES, Requirement
+from jaxrob.reporting._results import Results, sizes
+from jaxrob.reporting._words import (
+    VERSION,
+    confidence_text,
+    distinct_percent,
+    first_names,
+    interval,
+    is_open_by_levels,
+    percent,
+    points,
+    short,
+)
 
 # The alterations of the papers, which an assessor may look for.
 _USUAL = (
@@ -286,7 +278,10 @@ def _facts(report: Report) -> tuple[tuple[str, str], ...]:
     return (
         ("network", "; ".join(map(_network, report.results, report.names))),
         ("images", _joined(images)),
-        ("range", _joined(f"{short(one.alteration)} {span(one)}" for one in report.ones)),
+        (
+            "range",
+            _joined(f"{short(one.alteration)} {span(one)}" for one in report.ones),
+        ),
         ("good enough", _joined([*map(condition, report.ones), *good])),
         ("tested by", _joined(short(run.tester or "", 100) for run in runs)),
         ("tested for", _joined(short(run.organisation or "", 100) for run in runs)),

@@ -161,6 +161,8 @@ class Volume:
         history = state.history
         asked = Asked(self.half_width, self.budget, error=1 - task.confidence_level)
         found = Found(robustness=0.5, status=state.status, asked=asked)
+        if task.groups is None:
+            found = found._replace(population_interval=ConfidenceInterval(0.0, 1.0))
         if not len(history.levels):
             return found
         known = answers(task, history, task.positions_of(history.levels))
@@ -280,28 +282,29 @@ class Volume:
         fresh = state.fresh
         rule, left = self._rule(task, state), self._left(task, state)
         tally = _tally(state, fresh.side)
-        counts = state.attempt > 0 or not self._is_proven
         low, high = limits(tally, rule)
-        if counts and high - low <= self._width(low, high):
+        if high - low <= self._width(low, high):
             return [], state._replace(status="precise")
         flat = (fresh.side == OPEN) & (fresh.seen >= _MANY)
         share = _tally(state, flat * ACCEPTED).accepted / np.maximum(tally.numbers, 1)
         is_flat = tally.volumes @ share > (high - low) / 2
-        state = state._replace(status="resolution" if is_flat else "budget")
+        is_paid = is_flat or self.budget is None
+        state = state._replace(status="resolution" if is_paid else "budget")
         decide = to_decide(task, fresh, self._error(task))
         if not self._is_proven:
             best, worth = self._planned(task, state, decide)
             planned = best.numbers
         else:
             # No other levels can make up for open ones: their number is fixed.
-            worth = _opened(state, decide)
-            worth, planned = worth[: (len(worth) + 1) // 2], tally.numbers
-            if not counts or not len(worth):
+            worth, planned = _opened(state, decide), tally.numbers
+            if not state.attempt or not len(worth):
                 best, _ = self._planned(task, state._replace(first=0), decide)
-                each = best.cost / best.numbers.sum() / task.block
                 number = len(fresh.points)
-                state = state._replace(attempt=state.attempt + 1, first=number)
-                return self._drawn(task, state, best.numbers, left / max(each, 1))
+                most = best.numbers.sum() + number
+                if best.cost / task.block <= left and most <= _MOST:
+                    state = state._replace(attempt=state.attempt + 1, first=number)
+                    return self._drawn(task, state, best.numbers, left)
+            worth = worth[: (len(worth) + 1) // 2]
         steps = np.clip(decide, task.block, np.maximum(fresh.seen, task.block))
         more = np.minimum(fresh.seen + steps, task.num_images or 1).astype(int)
         asked = []
