@@ -115,7 +115,8 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
     key = jax.random.key(values.seed)
     image = found.dataset.images[0]
     preflight(found.classifier, found.dataset, altered, image, key)
-    first_look(found, values.seed)
+    strategy = None if request.few else _strategy(values)
+    first_look(found, values.seed, strategy, values.batch_size)
     _warn_of_no_means(altered, request, values.levels)
     announce(found)
     if values.dry_run:
@@ -332,13 +333,13 @@ def _assessed(
                 reasons=(*results.reasons, *reasons[new]),
                 pictures=(*results.pictures, *[()] * len(assessments)),
             )
-            # Before the pictures, which take long enough to be interrupted.
-            _write(output, results)
-            pairs = zip(assessments, altered[new])
-            shown = [_shown(*pair, dataset, values) for pair in pairs]
-            if any(shown):
+            try:
+                pairs = zip(assessments, altered[new])
+                shown = [_shown(*pair, dataset, values) for pair in pairs]
                 pictures = (*results.pictures[:done], *shown)
                 results = dataclasses.replace(results, pictures=pictures)
+            finally:
+                # Pictures take long enough to be interrupted, which loses no result.
                 _write(output, results)
     except KeyboardInterrupt as error:
         done = f"{len(results.assessments)} of {len(altered)} alterations are finished"

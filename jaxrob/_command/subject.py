@@ -28,6 +28,7 @@ from jaxrob._command.network import (
 )
 from jaxrob._command.programs import keep_programs
 from jaxrob._dataset import check_labels_below
+from jaxrob._engine.queue import shared_size
 from jaxrob._engine.step import UNALTERED
 from jaxrob.alterations._recorded import Recorded
 from jaxrob.reporting import Plan, Requirement
@@ -157,17 +158,26 @@ def _check_classes(subject: Subject, num_classes: int) -> None:
 _FEW = 16
 
 
-def first_look(subject: Subject, seed: int) -> None:
+def first_look(
+    subject: Subject,
+    seed: int,
+    strategy: Strategy | None = None,
+    batch_size: int | None = None,
+) -> None:
     """Rejects a network whose outputs are NaN, or not what `--outputs` declares."""
     classifier, dataset = subject
     # From all over the data, because sorted folders start with one class.
     few = np.unique(np.linspace(0, len(dataset) - 1, _FEW).astype(int))
-    key = jax.random.key(seed)
+    key, size = jax.random.key(seed), None
+    if strategy is not None:
+        size = shared_size(classifier, dataset, batch_size, _levels(strategy)[0])
     try:
         with warnings.catch_warnings():
             # They come again from the work itself.
             warnings.simplefilter("ignore", jaxrob.RobustnessWarning)
-            jaxrob.evaluate(classifier, dataset[few], UNALTERED, [0.0], key=key)
+            jaxrob.evaluate(
+                classifier, dataset[few], UNALTERED, [0.0], key=key, batch_size=size
+            )
     except ValueError as error:
         if not was_computing(error):
             raise

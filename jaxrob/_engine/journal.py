@@ -239,9 +239,8 @@ def _opened_by_first(
             records = journal.records
         except (OSError, ValueError) as error:
             failure = error
-    message = None if failure is None else str(failure)
-    is_os_error = isinstance(failure, OSError)
-    message, is_os_error, records = from_first([message, is_os_error, records], mesh)
+    shared = [failure and str(failure), isinstance(failure, OSError), records]
+    message, is_os_error, records = from_first(shared, mesh)
     if failure is not None:
         raise failure
     if message is not None:
@@ -463,6 +462,7 @@ def cached_answers_in(
     source: Callable[[], dict[str, Any]],
     mesh: ImageMesh,
     read_answers: Callable[[dict[str, Any], int], Any],
+    settings: dict[str, Any] | None,
 ) -> Iterator[CachedAnswers | None]:
     """Opens a journal and yields its cached answers; None without a path."""
     for alteration in () if path is None else alterations:
@@ -471,5 +471,5 @@ def cached_answers_in(
                 "journal must tell alterations from others, and a function on the host "
                 f"cannot be looked into; {alteration.name} calls one"
             )
-    with opened(path, "answers", classifier, source, mesh) as journal:
+    with opened(path, "answers", classifier, source, mesh, settings) as journal:
         yield None if journal is None else CachedAnswers(journal, read_answers)

@@ -249,7 +249,7 @@ def _member_key(
 
 
 # Small, square and larger pictures: some functions move those alone.
-_PROBED = (6, 9), (9, 9), (26, 24)
+_PROBED = (6, 9), (9, 9), (520, 516)
 
 
 def followed_by(

@@ -160,7 +160,8 @@ def _placed(
     """Returns each outcome with the place of its result, which may share its name."""
     assessments = [one for _, one in found if isinstance(one, Assessment)]
     number = max(len(assessments), 1) if number is None else number
-    by_name = {one.alteration: one for one in differences}
+    names = [one.alteration for one in differences]
+    by_name = {n: one for n, one in zip(names, differences) if names.count(n) == 1}
     every: list[tuple[int | None, Outcome]] = []
     for place, (name, one) in enumerate(found):
         of = kind_of(one)
@@ -216,7 +217,7 @@ def _value(
         return _Value(value, value._replace(high=math.nan) if is_low else value)
     if quantity == "difference":
         if difference is None:
-            return _Value(reason="there is no earlier result")
+            return _Value(reason="there is no earlier result, or more than one")
         return _Value(difference.interval, difference.joint_interval, difference.reason)
     if about.get is None:
         raise ValueError(

@@ -307,6 +307,10 @@ def _of_volume(one: DomainAssessment) -> str:
     return _data_set(one.provenance, one.num_images)
 
 
+def _span(one: Assessment) -> str:
+    return f"{short(one.alteration)} {span(one)}"
+
+
 def _data_set(provenance: Mapping[str, Any], number: int) -> str:
     source = provenance.get("dataset") or {}
     name = short(str(source.get("name") or "without a name"))
