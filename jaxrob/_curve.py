@@ -40,7 +40,7 @@ from jaxrob.metrics._measures import MeanScore, any_measure, mean_named, top_k
 from jaxrob.uncertainty import unknown_threshold
 
 # The parts of a curve's document; single answers are in an object of their own.
-_Levels = Annotated[np.ndarray, Array("L")]
+_Levels = Annotated[np.ndarray, Array("L, ...")]
 # Larger sums would not be exact in float64.
 _MOST = 2**53
 _Tally = Annotated[np.ndarray, Array("L, K", "int64", at_least=0, at_most=_MOST)]
@@ -134,7 +134,7 @@ class Curve(Document):
         print(careful.indecision, careful.effectiveness)
 
     Attributes:
-      levels: float64 `[L]`, in the order asked for.
+      levels: float64 `[L]`, of a `jaxrob.Domain` `[L, d]`, in the order asked for.
       predicted: int16 (int32 above 32,767 classes) `[L, N]`, the most probable class.
       confidence: float32 `[L, N]`, its probability, or None from a classifier that
         gives only scores.
@@ -162,7 +162,7 @@ class Curve(Document):
     def __post_init__(self) -> None:
         classes = checked_integer("num_classes", self.num_classes, at_least=2)
         axes: dict[str, int] = {}
-        checked_array("levels", self.levels, "L", axes=axes)
+        checked_array("levels", self.levels, "L, ...", axes=axes)
         shapes = {"predicted": "L, N", "labels": "N"}
         if self.rank is not None:
             shapes["rank"] = "L, N"
@@ -317,7 +317,7 @@ class ReducedCurve(Document):
     alpha: _Alpha = None
 
     def __post_init__(self) -> None:
-        levels = checked_array("levels", self.levels, "L")
+        levels = checked_array("levels", self.levels, "L, ...")
         counts = checked_counts(self.counts)
         if len(counts.correct) != len(levels):
             raise ValueError(
@@ -371,7 +371,7 @@ class ScoreCurve(Document):
       table: the images' metadata and groups, see `jaxrob.Dataset`, or None.
     """
 
-    levels: Annotated[np.ndarray, Array("L")]
+    levels: _Levels
     scores: Annotated[
         np.ndarray,
         Array("L, N", at_least=0, at_most=1, may_be_nan=True, is_packed=True),
@@ -385,7 +385,7 @@ class ScoreCurve(Document):
     def __post_init__(self) -> None:
         check_score_name("score", self.score)
         axes: dict[str, int] = {}
-        checked_array("levels", self.levels, "L", axes=axes)
+        checked_array("levels", self.levels, "L, ...", axes=axes)
         scores = checked_array(
             "scores",
             self.scores,
@@ -459,8 +459,7 @@ class ScoreCurve(Document):
 
     def lowest(self, identity: float) -> tuple[np.ndarray, np.ndarray]:
         """The images' lowest scores and their levels, `[N]`; NaN if not looked at."""
-        identity = checked_number("identity", identity)
-        order = np.lexsort((self.levels, np.abs(self.levels - identity)))
+        order = _nearest_first(self.levels, identity)
         scores = self.scores[order]
         first = np.where(np.isnan(scores), np.inf, scores).argmin(axis=0)
         least = scores[first, np.arange(self.num_images)]
@@ -498,7 +497,12 @@ _OF_LEVELS = "levels predicted confidence uncertainty rank counts scores".split(
 
 def _first_level(levels: np.ndarray, which: np.ndarray, identity: float) -> np.ndarray:
     """Returns each image's level nearest to the identity where `which` holds."""
-    identity = checked_number("identity", identity)
-    order = np.lexsort((levels, np.abs(levels - identity)))
+    order = _nearest_first(levels, identity)
     first = which[order].argmax(axis=0)
     return np.where(which.any(axis=0), levels[order][first], np.nan)
+
+
+def _nearest_first(levels: np.ndarray, identity: float) -> np.ndarray:
+    identity = checked_number("identity", identity)
+    levels = checked_array("levels", levels, "L")  # Those of a domain have no order.
+    return np.lexsort((levels, np.abs(levels - identity)))

@@ -82,6 +82,13 @@ class Provenance(NamedTuple):
 _Interval = Annotated[ConfidenceInterval, Row(_UNIT, ascends=True)]
 
 
+class ListedLevels(NamedTuple):
+    """Levels that alone exist: what they count, and their names, if they have any."""
+
+    weights: Annotated[np.ndarray, Array("L", at_least=0)]
+    names: tuple[str, ...] = ()
+
+
 class Sampling(NamedTuple):
     """The images that an assessment looked at, and what they leave open."""
 
@@ -150,6 +157,8 @@ class Assessment(Document):
       sampling: how few images were looked at, and what they leave open; None if all
         were. `curve` then counts the images seen, not as many at every level.
       confidence_level: the coverage of the intervals, in (0, 1).
+      listed: the levels' `weights` in the robustness, float64 `[L]`, and `names`, if
+        only these exist (`jaxrob.alterations.recorded`); None for a range.
     """
 
     alteration: str
@@ -170,6 +179,7 @@ class Assessment(Document):
     seconds: Annotated[float, Number(at_least=0)]
     sampling: Sampling | None = None
     confidence_level: Annotated[float, Number(above=0, below=1)] = 0.95
+    listed: Annotated[ListedLevels | None, Layout(may_lack=True)] = None
 
     def __repr__(self) -> str:
         """The question, the answer with its two errors, and how many warnings."""
@@ -288,14 +298,25 @@ class Assessment(Document):
         """
         if concluded := self.sampling or self.scores:
             return concluded.population_interval
-        low, high = metrics.confidence_interval(
-            self.levels,
-            self.counts,
-            self.measure,
-            self.threshold,
-            self.confidence_level,
-            bounds=(self.lower, self.upper),
-        )
+        return self.interval_at(self.confidence_level)
+
+    def interval_at(self, confidence_level: float) -> ConfidenceInterval:
+        """As `confidence_interval` from all images, of another confidence level."""
+        if self.listed is None:
+            low, high = metrics.confidence_interval(
+                self.levels,
+                self.counts,
+                self.measure,
+                self.threshold,
+                confidence_level,
+                bounds=(self.lower, self.upper),
+            )
+        else:
+            # A level may seem to be on one wrong side: half of Bonferroni's error.
+            number = max(2, np.count_nonzero(self.listed.weights))
+            error = (1 - confidence_level) * 2 / number
+            ends = metrics.bands(self.counts, self.measure, 1 - error)
+            low, high = map(self._robustness_of, ends)
         return ConfidenceInterval(
             float(np.fmin(low, self.robustness)), float(np.fmax(high, self.robustness))
         )
@@ -350,6 +371,9 @@ class Assessment(Document):
         )
 
     def _robustness_of(self, values: np.ndarray) -> float:
+        if self.listed is not None:
+            weights = self.listed.weights
+            return math.fsum(weights[values >= self.threshold]) / math.fsum(weights)
         return metrics.heaviside_robustness(
             self.levels, values, self.threshold, self.rule
         )
@@ -396,7 +420,14 @@ class Assessment(Document):
 
     @property
     def accepted(self) -> tuple[Interval, ...]:
-        """The intervals of levels where the measure is at least the threshold."""
+        """The intervals of levels where the measure is at least the threshold.
+
+        Of recorded pictures each is one level.
+        """
+        if self.listed is not None:
+            counted = (self.values >= self.threshold) & (self.listed.weights > 0)
+            levels = self.levels[counted].tolist()
+            return tuple(Interval(level, level) for level in levels)
         return metrics.accepted_intervals(self.levels, self.values, self.threshold)
 
     @property

@@ -283,6 +283,7 @@ def question_of(one: Assessment) -> Question:
         one.lower,
         one.upper,
         curve.table and curve.table.groups,
+        one.listed and one.listed.weights / one.listed.weights.sum(),
     )
 
 

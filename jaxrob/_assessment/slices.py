@@ -151,7 +151,8 @@ def _restated(whole: Assessment, curve: Curve | ScoreCurve) -> Assessment:
     )
     task = Task(whole.lower, whole.upper, whole.threshold, whole.identity)
     bound = whole.error_bound
-    if bound is not None:
+    are_listed = whole.listed is not None
+    if bound is not None and not are_listed:
         # The strategy looked for the crossings of all images' curve, so a slice's
         # may lie in any interval whose ends differ, or that images leave open.
         accepted = values >= whole.threshold
@@ -164,7 +165,7 @@ def _restated(whole: Assessment, curve: Curve | ScoreCurve) -> Assessment:
         whole,
         curve=curve,
         error_bound=bound,
-        diagnostics=diagnose(task, history, whole.diagnostics.points),
+        diagnostics=diagnose(task, history, whole.diagnostics.points, are_listed),
         warnings=(),
     )
 

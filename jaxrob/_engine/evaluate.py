@@ -3,52 +3,76 @@
 import contextlib
 import dataclasses
 import functools
-import math
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
-
 import jax
+import math
 import numpy as np
+import os
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from jax.sharding import Mesh
-
-from jaxrob._arguments.checks import (
-    check_type,
-    checked_array,
-    checked_flag,
-    checked_integer,
-    checked_path,
-)
-from jaxrob._arguments.messages import classifier_wanted, dataset_wanted
-from jaxrob._arguments.texts import collected, warn
-from jaxrob._classifiers.classifier import Classifier, check_has_classes
-from jaxrob._classifiers.network import Score, checked_score
+from jaxrob._arguments.checks import as_written
+from jaxrob._arguments.checks import check_type
+from jaxrob._arguments.checks import checked_array
+from jaxrob._arguments.checks import checked_flag
+from jaxrob._arguments.checks import checked_integer
+from jaxrob._arguments.checks import checked_path
+from jaxrob._arguments.messages import classifier_wanted
+from jaxrob._arguments.messages import dataset_wanted
+from jaxrob._arguments.texts import collected
+from jaxrob._arguments.texts import warn
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.classifier import check_has_classes
+from jaxrob._classifiers.network import Score
+from jaxrob._classifiers.network import checked_score
 from jaxrob._classifiers.trace import fingerprinted_classifier
-from jaxrob._curve import Curve, ReducedCurve, ScoreCurve, select
-from jaxrob._dataset import BatchedDataset, Dataset, value_doubt, with_pseudo_labels
-from jaxrob._devices.blocks import Kept, make_room
+from jaxrob._curve import Curve
+from jaxrob._curve import ReducedCurve
+from jaxrob._curve import ScoreCurve
+from jaxrob._curve import select
+from jaxrob._dataset import BatchedDataset
+from jaxrob._dataset import Dataset
+from jaxrob._dataset import value_doubt
+from jaxrob._dataset import with_pseudo_labels
+from jaxrob._devices.blocks import Kept
+from jaxrob._devices.blocks import make_room
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.mesh import checked_mesh
-from jaxrob._engine.blocks import first_batch, must_be_read
-from jaxrob._engine.execution import Execution, progress_bar, set_up
+from jaxrob._domain import AnyAlteration
+from jaxrob._domain import Domain
+from jaxrob._domain import fingerprinted
+from jaxrob._domain import members
+from jaxrob._engine.blocks import first_batch
+from jaxrob._engine.blocks import must_be_read
+from jaxrob._engine.execution import Execution
+from jaxrob._engine.execution import progress_bar
+from jaxrob._engine.execution import set_up
 from jaxrob._engine.journal import cached_answers_in
-from jaxrob._engine.preflight import check_shape_is_kept, preflight
-from jaxrob._engine.provenance import provenance, score_facts
-from jaxrob._engine.queue import evaluate_queue, everywhere
-from jaxrob._engine.scores import ScoreRule, check_labels_move, rule_of
+from jaxrob._engine.preflight import check_shape_is_kept
+from jaxrob._engine.preflight import preflight
+from jaxrob._engine.provenance import provenance
+from jaxrob._engine.provenance import score_facts
+from jaxrob._engine.queue import evaluate_queue
+from jaxrob._engine.queue import everywhere
+from jaxrob._engine.scores import ScoreRule
+from jaxrob._engine.scores import check_labels_move
+from jaxrob._engine.scores import rule_of
 from jaxrob._engine.step import UNALTERED
+from jaxrob._identity.identity import text
 from jaxrob._keys import checked_key
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._moves import fingerprinted_alteration
+from jaxrob.alterations._recorded import paired
+from typing import Any
+from typing import NamedTuple
 
 
 def evaluate(
     classifier: Classifier,
     dataset: Dataset | BatchedDataset,
-    alteration: Alteration,
-    levels: Sequence[float] | np.ndarray,
+    alteration: AnyAlteration,
+    levels: Sequence[float] | Sequence[Sequence[float]] | np.ndarray,
     *,
     score: Score | Callable[[Any, Any], Any] | None = None,
     key: jax.Array | None = None,
@@ -86,8 +110,9 @@ def evaluate(
       classifier: the classifier.
       dataset: N images with their labels. Without labels the network's own answers on
         the unaltered images count as right.
-      alteration: the alteration.
-      levels: `[L]` levels within the alteration's range, in any order.
+      alteration: the alteration, or a `jaxrob.Domain` of several at once.
+      levels: `[L]` levels within the alteration's range, in any order; of a domain
+        `[L, d]`.
       score: a score of the network's outputs, in place of answers: see
         `jaxrob.Score`.
       key: a random key, needed if the alteration or the classifier is stochastic.
@@ -121,13 +146,17 @@ def evaluate(
       OSError: if the journal cannot be read or written.
     """
     given = classifier, dataset, [alteration], key, mesh, batch_size
-    arguments = checked(Arguments(*given, reduced, journal, progress, score))
-    levels = checked_array("levels", levels, "L").astype(np.float64)
-    canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
+    shared = Arguments(*given, reduced, journal, progress, score)
+    arguments = checked(shared, AnyAlteration, "a jaxrob.Alteration or jaxrob.Domain")
+    shape = "L, d" if isinstance(alteration, Domain) else "L"
+    axes = {"d": len(members(alteration))}
+    levels = as_written(checked_array("levels", levels, shape, axes=axes))
+    found = alteration.canonical(levels)
+    canonical, inverse = np.unique(found, axis=0, return_inverse=True)
     with own_errors(), prepare_run(arguments) as run:
         queue = [everywhere(run.alterations[0], canonical)]
         (curve,) = evaluate_queue(run.execution, run.dataset, queue)
-    return select(curve, inverse, levels)
+    return select(curve, inverse.reshape(-1), levels)
 
 
 # Labels whose form is looked at before anything is computed.
@@ -141,7 +170,7 @@ class Arguments(NamedTuple):
 
     classifier: Classifier
     dataset: Dataset | BatchedDataset
-    alterations: Sequence[Alteration]
+    alterations: Sequence[AnyAlteration]
     key: jax.Array | None
     mesh: Any
     batch_size: int | None = None
@@ -156,7 +185,7 @@ class Run(NamedTuple):
 
     classifier: Classifier
     dataset: Dataset | BatchedDataset  # with labels, if need be the network's answers
-    alterations: tuple[Alteration, ...]
+    alterations: tuple[Any, ...]  # those, or a domain
     image: np.ndarray  # the first image
     key: jax.Array | None  # as given; None if nothing is random
     execution: Execution
@@ -165,7 +194,9 @@ class Run(NamedTuple):
     warned_of_each: list[list[str]]
 
 
-def checked(given: Arguments) -> Arguments:
+def checked(
+    given: Arguments, kind: Any = Alteration, wanted_kind: str = "a jaxrob.Alteration"
+) -> Arguments:
     """Checks each argument separately, without tracing."""
     classifier, score = given.classifier, checked_score(given.score)
     check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
@@ -174,7 +205,7 @@ def checked(given: Arguments) -> Arguments:
     wanted = dataset_wanted(given.dataset)
     check_type("dataset", given.dataset, Dataset | BatchedDataset, wanted)
     for one in given.alterations:
-        check_type("alteration", one, Alteration, "a jaxrob.Alteration")
+        check_type("alteration", one, kind, wanted_kind)
     key, batch_size, journal = given.key, given.batch_size, given.journal
     if key is not None:
         key = checked_key(key)
@@ -215,6 +246,7 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
         image = np.asarray(first_batch(dataset).images[0])
         classifier, alterations = fingerprint_inputs(classifier, alterations, image)
         each = preflight(classifier, dataset, alterations, image, key)
+        alterations = tuple(paired(one, dataset) for one in alterations)
         rule = _rule(arguments.score, classifier, dataset, alterations, image)
         name, number = alterations[0].name, len(alterations)
         title = name if number == 1 else f"{number} alterations"
@@ -232,6 +264,8 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
                 source,
                 mesh,
                 execution.kind.read,
+                # Of one on the host the version alone tells.
+                {"score": text(rule.score)} if rule and rule.on_devices else None,
             ) as cached:
                 execution = dataclasses.replace(
                     execution, reduced=arguments.reduced, cached=cached
@@ -281,7 +315,7 @@ def _rule(
     score: Score | None,
     classifier: Classifier,
     dataset: Dataset | BatchedDataset,
-    alterations: Sequence[Alteration],
+    alterations: Sequence[AnyAlteration],
     image: np.ndarray,
 ) -> ScoreRule | None:
     if score is None:
@@ -295,14 +329,15 @@ def _rule(
 
 
 def fingerprint_inputs(
-    classifier: Classifier, alterations: Sequence[Alteration], image: np.ndarray
-) -> tuple[Classifier, tuple[Alteration, ...]]:
+    classifier: Classifier, alterations: Sequence[AnyAlteration], image: np.ndarray
+) -> tuple[Classifier, tuple[AnyAlteration, ...]]:
     fingerprinted_ones = tuple(
-        fingerprinted_alteration(alteration, image.shape) for alteration in alterations
+        fingerprinted(alteration, image.shape) for alteration in alterations
     )
     # Checked first, because the classifier would only say that it fails.
     for alteration in fingerprinted_ones:
-        check_shape_is_kept(alteration, image.shape)
+        for one in members(alteration):
+            check_shape_is_kept(one, image.shape)
     return fingerprinted_classifier(classifier, image.shape), fingerprinted_ones
 
 

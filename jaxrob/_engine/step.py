@@ -13,6 +13,7 @@ from jaxrob._classifiers.network import OnHost, Preprocessing, on_host
 from jaxrob._classifiers.trace import TraceInfo
 from jaxrob._devices.blocks import Call, is_best_with_few_rows
 from jaxrob._devices.mesh import ImageMesh, gathered, on_each_device, platform
+from jaxrob._domain import AnyAlteration
 from jaxrob._engine.answers import Answers, answer, no_answers
 from jaxrob._engine.blocks import PlacedBlock
 from jaxrob._engine.scores import Scored, ScoreRule, Unscored, score_block
@@ -45,17 +46,16 @@ _FEW_FOR_A_ROUND = 2**36
 _FEW_ANSWERS = 2**13
 
 
-def is_apart(
-    info: TraceInfo, images: int, number: float, alterations: int, mesh: ImageMesh
-) -> bool:
+def is_apart(info: TraceInfo, images: int, number: float, mesh: ImageMesh) -> bool:
     """Whether a network and what alters its images are compiled as two programs."""
-    # All alterations then share the network's, which takes longest to compile: eight on
-    # an MNIST CNN take 10.6 s of CPU time for 15.4. But a level's images are copied and
-    # written to new memory, 1 to 10 us an image. So long runs have one program for
-    # both, unless the network takes far longer; and so do perceptrons, except on few
-    # images. The number of answers is one alteration's in the first round.
+    # All alterations, and later calls, then share the network's, which takes longest to
+    # compile: eight on an MNIST CNN take 10.6 s of CPU time for 15.4. But a level's
+    # images are copied and written to new memory, 1 to 10 us an image. So long runs
+    # have one program for both, unless the network takes far longer; and so do
+    # perceptrons, except on few images. The number of answers is one alteration's in
+    # the first round.
     operations = info.operations
-    has_few = alterations > 1 and number <= _FEW_ANSWERS
+    has_few = number <= _FEW_ANSWERS
     is_short = operations < _FEW_FOR_A_ROUND / max(number, 1)
     return platform(mesh) == "cpu" and (
         operations * images >= _MANY_FOR_A_LEVEL
@@ -69,7 +69,7 @@ def prepare(
     index: jax.Array,
     key: jax.Array,
     *,
-    alteration: Alteration,
+    alteration: AnyAlteration,
     mesh: ImageMesh,
 ) -> Any:
     def local(images: jax.Array, index: jax.Array, key: jax.Array) -> Any:
@@ -92,7 +92,7 @@ def answer_at_levels(
     num_levels: jax.Array,
     scale: jax.Array,
     *,
-    alteration: Alteration,
+    alteration: AnyAlteration,
     mesh: ImageMesh,
 ) -> Answers:
     # The devices do not communicate, except within a network that is split over them.
@@ -167,7 +167,7 @@ def _multiplies(images_at: Callable[[jax.Array], jax.Array], level: jax.Array) -
 
 
 def preparing(
-    images: Any, index: Any, key: Any, alteration: Alteration, mesh: ImageMesh
+    images: Any, index: Any, key: Any, alteration: AnyAlteration, mesh: ImageMesh
 ) -> Call:
     if alteration.prepare is None and not alteration.stochastic:
         alteration = UNALTERED  # So that all of these share a program.
@@ -183,7 +183,7 @@ def answering(
     key: Any,
     levels: np.ndarray,
     num_levels: int,
-    alteration: Alteration,
+    alteration: AnyAlteration,
     mesh: ImageMesh,
     scale: float = 1.0,
 ) -> Call:
@@ -203,7 +203,7 @@ def outputs_at_level(
     key: jax.Array,
     level: jax.Array,
     *,
-    alteration: Alteration,
+    alteration: AnyAlteration,
     mesh: ImageMesh,
 ) -> Any:
     # Of outputs="any" what the network returns, `[B, ...]`. The arguments are those of
@@ -232,8 +232,8 @@ class Ask(NamedTuple):
 
     placed: PlacedBlock  # the block
     prepared: Any  # what `step.prepare` made of its images
-    alteration: Alteration  # the alteration
-    levels: np.ndarray  # float32 `[l]`
+    alteration: AnyAlteration  # the alteration
+    levels: np.ndarray  # float32 `[l]`, of a domain `[l, d]`
     num_levels: int  # how many of them are wanted; the others are padding
     scale: float = 1.0  # multiplies the altered images
 
@@ -250,10 +250,7 @@ def altered(ask: Ask, mesh: ImageMesh) -> Ask:
 
 
 def answerer_for(
-    classifier: Classifier,
-    key: jax.Array,
-    mesh: ImageMesh,
-    rule: ScoreRule | None,
+    classifier: Classifier, key: jax.Array, mesh: ImageMesh, rule: ScoreRule | None
 ) -> "Answerer":
     """Returns who answers for a placed classifier, or scores its outputs."""
     compiled = Compiled(classifier, key, mesh)
@@ -366,7 +363,7 @@ def _altered(
     level: jax.Array,
     scale: jax.Array,
     *,
-    alteration: Alteration,
+    alteration: AnyAlteration,
     preprocessing: Preprocessing,
     mesh: ImageMesh,
 ) -> jax.Array:

@@ -200,11 +200,12 @@ def _rescale(elements: Any) -> str:
             raise ValueError(
                 f"its {name} rescales frames: store them singly, as by dcm4che's emf2sf"
             )
-    names = [name for name in ("RescaleSlope", "RescaleIntercept") if name in elements]
+    pair = "RescaleSlope", "RescaleIntercept"
+    names = [name for name in pair if name in elements]
     if not names:
         return ""
     if len(names) == 1:
-        raise ValueError("it has RescaleSlope or RescaleIntercept alone")
+        raise ValueError(f"it has {names[0]}, but no {pair[names[0] == pair[0]]}")
     slope, intercept = (finite_number(name, elements.get(name)) for name in names)
     if slope == 0:
         raise ValueError("its RescaleSlope is 0")

@@ -1,6 +1,7 @@
 """Data sets with names: scikit-learn's digits, MNIST, breast histology, CIFAR-10."""
 
 import gzip
+import importlib.util
 import math
 import os
 import pathlib
@@ -44,12 +45,11 @@ def digits(split: str = "test", size: int = 28) -> Dataset:
     """
     _check_split(split)
     size = checked_integer("size", size, at_least=1, at_most=1024)
-    bunch = required(
-        "sklearn.datasets", "the digits data set", "experiments"
-    ).load_digits()
-    test = _stratified(bunch.target, _TEST_IMAGES)
+    originals, labels = _original_digits()
+    test = _stratified(labels, _TEST_IMAGES)
     chosen = test if split == "test" else ~test
-    pixels = np.round(bunch.images[chosen] * (255 / 16)).astype(np.uint8)
+    pixels = np.round(originals[chosen] * (255 / 16)).astype(np.uint8)
+    pixels = pixels.reshape(-1, 8, 8)
     pil = required("PIL.Image", "the digits data set", "experiments")
     resized = [
         pil.fromarray(image).resize((size, size), pil.Resampling.BICUBIC)
@@ -57,10 +57,23 @@ def digits(split: str = "test", size: int = 28) -> Dataset:
     ]
     return Dataset(
         np.stack(list(map(np.asarray, resized)))[..., np.newaxis],
-        bunch.target[chosen].astype(np.int32),
+        labels[chosen].astype(np.int32),
         class_names=tuple("0123456789"),
         name=f"digits/{split}",
     )
+
+
+def _original_digits() -> tuple[np.ndarray, np.ndarray]:
+    """Reads scikit-learn's file itself: to import the rest takes a second."""
+    package = importlib.util.find_spec("sklearn")
+    path = pathlib.Path(package.origin or "" if package else "").parent
+    path /= "datasets/data/digits.csv.gz"
+    if not path.exists():
+        module = required("sklearn.datasets", "the digits data set", "experiments")
+        return module.load_digits(return_X_y=True)
+    with gzip.open(path, "rt") as lines:
+        rows = np.loadtxt(lines, delimiter=",")
+    return rows[:, :-1], rows[:, -1].astype(int)
 
 
 def _stratified(labels: np.ndarray, number: int) -> np.ndarray:

@@ -4,7 +4,12 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.checks import checked_array, checked_bounds, checked_number
+from jaxrob._arguments.checks import (
+    as_written,
+    checked_array,
+    checked_bounds,
+    checked_number,
+)
 from jaxrob._codec import Array
 
 # The confusion is kept up to this many classes. At 41 levels of 1,000 classes it takes
@@ -166,13 +171,13 @@ def checked_curve(
     levels = checked_levels(levels, min_length)
     axes = {"n": len(levels)}
     holding = "numbers or booleans"
-    values = checked_array(name, values, "n", holding, axes=axes).astype(np.float64)
+    values = as_written(checked_array(name, values, "n", holding, axes=axes))
     order = np.argsort(levels)
     return levels[order], values[order]
 
 
 def checked_levels(levels: Any, min_length: int = 2) -> np.ndarray:
-    levels = checked_array("levels", levels, "n").astype(np.float64)
+    levels = as_written(checked_array("levels", levels, "n"))
     if len(levels) < min_length:
         raise ValueError(f"levels must be at least {min_length}; got {len(levels)}")
     ascending = np.sort(levels)

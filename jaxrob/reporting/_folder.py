@@ -21,6 +21,7 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._codec import Layout, Text, document, from_json, to_json
 from jaxrob._files import content_of, damage_of, lock, parsed, read_npz, write_file
 from jaxrob.adversarial import Attack
+from jaxrob.domains._results import DomainResults
 from jaxrob.reporting._requirements import Plan, Required
 from jaxrob.reporting._results import (
     Difference,
@@ -61,6 +62,7 @@ class Index(NamedTuple):
     entries: Annotated[tuple[Entry, ...], Layout("assessments")]
     roma: Annotated[str | None, _File]
     attack: Annotated[str | None, _File]
+    domain: Annotated[str | None, _File, Layout(may_lack=True)]
     images: Annotated[str | None, _File]
 
 
@@ -127,6 +129,7 @@ def write_results(folder: str | os.PathLike[str], results: Results) -> None:
         entries=tuple(map(Entry, assessments, results.reasons, results.pictures)),
         roma=results.roma and named("roma", results.roma.to_json()),
         attack=results.attack and named("attack", results.attack.to_json()),
+        domain=results.domain and named("domain", results.domain.to_json()),
         images=images,
     )
     text = to_json(index, indent=1)
@@ -231,6 +234,7 @@ def _by_index(path: pathlib.Path, text: bytes) -> Results:
     )
     roma = _read(path / index.roma, RomaResult.from_json) if index.roma else None
     attack = _read(path / index.attack, Attack.from_json) if index.attack else None
+    domain = index.domain and _read(path / index.domain, DomainResults.from_json)
     images = _images(path / index.images) if index.images else {}
     runs = path / _runs_name(text)
     some_runs = Runs(())
@@ -254,6 +258,7 @@ def _by_index(path: pathlib.Path, text: bytes) -> Results:
             plan=index.plan,
             differences=index.differences,
             runs=some_runs.runs,
+            domain=domain or None,
         )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from jaxrob._arguments.checks import checked_integer, checked_number
-from jaxrob.roma._draws import clopper_pearson
+from jaxrob.metrics._testing import clopper_pearson
 
 # The capital's share for calls; all where half reaches less far than Hoeffding.
 _CALLS = 0.5

@@ -16,9 +16,9 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._codec import Array, Document, Integer, Number, Text, document, to_json
 from jaxrob._devices.blocks import taken
+from jaxrob.metrics._testing import clopper_pearson
 from jaxrob.roma._bounded_mean import mean_interval
 from jaxrob.roma._categorial import LocalAnswers, names_of
-from jaxrob.roma._draws import clopper_pearson
 
 #: How inputs may be put into categories.
 CATEGORIES = ("predicted", "label", "all")

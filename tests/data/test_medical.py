@@ -166,7 +166,7 @@ BAD = (
     (RESCALED | {"WindowCenter": float("nan")}, "WindowCenter"),
     (RESCALED | {"VOILUTFunction": "CUBIC"}, "CUBIC"),
     (RESCALED | {"WindowCenter": [40, 300]}, "WindowCenter"),
-    (WINDOW | {"RescaleSlope": 1.5}, "RescaleSlope"),
+    (WINDOW | {"RescaleSlope": 1.5}, "no RescaleIntercept"),
     (RESCALED | {"RescaleSlope": 0}, "RescaleSlope"),
     (RESCALED | {"RescaleIntercept": float("inf")}, "RescaleIntercept"),
     (RESCALED | {"Rows": None}, "Rows"),

@@ -14,6 +14,7 @@ from jaxrob.reporting._plot import axis_label, common_threshold
 from jaxrob.reporting._report import figures
 from jaxrob.reporting._report.curve import how_sampled, level_bound, numbers, results
 from jaxrob.reporting._report.details import details
+from jaxrob.reporting._report.domain import together
 from jaxrob.reporting._report.parts import (
     Bullets,
     Facts,
@@ -45,6 +46,7 @@ from jaxrob.reporting._words import (
     error_text,
     interval,
     level_of,
+    listed_levels,
     percent,
     percent_of,
     severity_text,
@@ -195,6 +197,7 @@ def _sides(report: Report) -> list[Part]:
             y_label=said,
             threshold=common_threshold([one for _, one in group]),
             identity=group[0][1].identity,
+            listed=listed_levels(group[0][1]),
         )
         drawn.append(Group((Heading(title), Figure(figure))))
     return drawn
@@ -214,7 +217,11 @@ def limits(report: Report) -> Iterator[Section]:
     scored = any(one.scores is not None for one in ones)
     items = [
         say("limit_no_certificate"),
-        say("limit_alone"),
+        say(
+            "limit_listed"
+            if any(one.domain for one in report.results)
+            else "limit_alone"
+        ),
         say("limit_kind"),
         say("limit_labels"),
         say("limit_training"),
@@ -347,6 +354,7 @@ SECTIONS: tuple[Callable[[Report], Iterator[Section]], ...] = (
     results,
     common_corruptions,
     slices,
+    together,
     tested,
     domain,
     plan,
