@@ -3,69 +3,48 @@
 import contextlib
 import dataclasses
 import functools
-import jax
 import math
-import numpy as np
 import os
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
 from jax.sharding import Mesh
-from jaxrob._arguments.checks import as_written
-from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.checks import checked_array
-from jaxrob._arguments.checks import checked_flag
-from jaxrob._arguments.checks import checked_integer
-from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.messages import classifier_wanted
-from jaxrob._arguments.messages import dataset_wanted
-from jaxrob._arguments.texts import collected
-from jaxrob._arguments.texts import warn
-from jaxrob._classifiers.classifier import Classifier
-from jaxrob._classifiers.classifier import check_has_classes
-from jaxrob._classifiers.network import Score
-from jaxrob._classifiers.network import checked_score
+
+from jaxrob._arguments.checks import (
+    as_written,
+    check_type,
+    checked_array,
+    checked_flag,
+    checked_integer,
+    checked_path,
+)
+from jaxrob._arguments.messages import classifier_wanted, dataset_wanted
+from jaxrob._arguments.texts import collected, warn
+from jaxrob._classifiers.classifier import Classifier, check_has_classes
+from jaxrob._classifiers.network import Score, checked_score
 from jaxrob._classifiers.trace import fingerprinted_classifier
-from jaxrob._curve import Curve
-from jaxrob._curve import ReducedCurve
-from jaxrob._curve import ScoreCurve
-from jaxrob._curve import select
-from jaxrob._dataset import BatchedDataset
-from jaxrob._dataset import Dataset
-from jaxrob._dataset import value_doubt
-from jaxrob._dataset import with_pseudo_labels
-from jaxrob._devices.blocks import Kept
-from jaxrob._devices.blocks import make_room
+from jaxrob._curve import Curve, ReducedCurve, ScoreCurve, select
+from jaxrob._dataset import BatchedDataset, Dataset, value_doubt, with_pseudo_labels
+from jaxrob._devices.blocks import Kept, make_room
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.mesh import checked_mesh
-from jaxrob._domain import AnyAlteration
-from jaxrob._domain import Domain
-from jaxrob._domain import fingerprinted
-from jaxrob._domain import members
-from jaxrob._engine.blocks import first_batch
-from jaxrob._engine.blocks import must_be_read
-from jaxrob._engine.execution import Execution
-from jaxrob._engine.execution import progress_bar
-from jaxrob._engine.execution import set_up
+from jaxrob._domain import AnyAlteration, Domain, fingerprinted, members
+from jaxrob._engine.blocks import first_batch, must_be_read
+from jaxrob._engine.execution import Execution, progress_bar, set_up
 from jaxrob._engine.journal import cached_answers_in
-from jaxrob._engine.preflight import check_shape_is_kept
-from jaxrob._engine.preflight import preflight
-from jaxrob._engine.provenance import provenance
-from jaxrob._engine.provenance import score_facts
-from jaxrob._engine.queue import evaluate_queue
-from jaxrob._engine.queue import everywhere
-from jaxrob._engine.scores import ScoreRule
-from jaxrob._engine.scores import check_labels_move
-from jaxrob._engine.scores import rule_of
+from jaxrob._engine.preflight import check_shape_is_kept, preflight
+from jaxrob._engine.provenance import provenance, score_facts
+from jaxrob._engine.queue import evaluate_queue, everywhere
+from jaxrob._engine.scores import ScoreRule, check_labels_move, rule_of
 from jaxrob._engine.step import UNALTERED
 from jaxrob._identity.identity import text
 from jaxrob._keys import checked_key
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._recorded import paired
-from typing import Any
-from typing import NamedTuple
 
 
 def evaluate(

@@ -2,35 +2,34 @@
 
 import functools
 import io
+from collections.abc import Sequence
+from typing import Any
+
 import jax
 import numpy as np
-from collections.abc import Sequence
-from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.checks import checked_integer
+
+from jaxrob._arguments.checks import check_type, checked_integer
 from jaxrob._arguments.texts import required
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._curve import Curve
-from jaxrob._curve import ScoreCurve
-from jaxrob._dataset import BatchedDataset
-from jaxrob._dataset import Dataset
+from jaxrob._curve import Curve, ScoreCurve
+from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.provenance import alteration_fingerprint
 from jaxrob._engine.step import UNALTERED
 from jaxrob._engine.tasks import alter
 from jaxrob._identity.identity import host_array
-from jaxrob._keys import alteration_keys
-from jaxrob._keys import checked_key
+from jaxrob._keys import alteration_keys, checked_key
 from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._moves import fingerprinted_alteration
-from jaxrob.alterations._recorded import Recorded
-from jaxrob.alterations._recorded import paired
-from jaxrob.reporting._results import CHANNELS
-from jaxrob.reporting._results import MOST_PICTURES
-from jaxrob.reporting._results import Picture
-from jaxrob.reporting._results import picture_digest
-from jaxrob.reporting._results import sizes
+from jaxrob.alterations._recorded import Recorded, paired
+from jaxrob.reporting._results import (
+    CHANNELS,
+    MOST_PICTURES,
+    Picture,
+    picture_digest,
+    sizes,
+)
 from jaxrob.reporting._words import is_at_once
-from typing import Any
 
 
 def png(image: np.ndarray, side: int | None = None) -> bytes:
