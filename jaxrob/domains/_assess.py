@@ -34,7 +34,7 @@ from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._domain import Domain
 from jaxrob._engine.evaluate import Arguments, checked, prepare_run, source_ahead
-from jaxrob._engine.provenance import warn_of_copies
+from jaxrob._engine.provenance import warn_of_dependence
 from jaxrob._keys import host_generator
 from jaxrob.domains._levels import by_distribution, uniform
 from jaxrob.metrics import ConfidenceInterval
@@ -239,7 +239,7 @@ def assess_domain(
         seconds = time.perf_counter() - start
         found = concluded(strategy, subject, explored)
         if isinstance(run.dataset, Dataset):
-            warn_of_copies(run.source()["dataset"], len(run.dataset))
+            warn_of_dependence(run.source()["dataset"], len(run.dataset))
         with collected() as said:
             if subject.task.groups is not None and found.population_interval is None:
                 warn(

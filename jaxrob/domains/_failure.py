@@ -32,7 +32,7 @@ from jaxrob._devices.host_function import own_errors
 from jaxrob._domain import Domain
 from jaxrob._engine.blocks import counted
 from jaxrob._engine.evaluate import Arguments, Run, checked, prepare_run, source_ahead
-from jaxrob._engine.provenance import alteration_fingerprint, warn_of_copies
+from jaxrob._engine.provenance import alteration_fingerprint, warn_of_dependence
 from jaxrob._engine.queue import answer_parts, random_order
 from jaxrob.domains._assess import Axis
 from jaxrob.domains._draws import Draws, Spans, Wanted, search
@@ -204,7 +204,7 @@ def failure_probability(
         order = random_order(run.key, len(look.labels))
         found, status = search(wanted, order, look)
         if isinstance(run.dataset, Dataset):
-            warn_of_copies(run.source()["dataset"], len(run.dataset))
+            warn_of_dependence(run.source()["dataset"], len(run.dataset))
         probability, interval = found.interval(wanted.tail)
         table = getattr(run.dataset, "_table", None)
         groups = table and table.groups
