@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from jaxrob._classifiers.network import Preprocessing, Score
     from jaxrob._curve import Curve, ReducedCurve, ScoreCurve
     from jaxrob._dataset import Dataset
+    from jaxrob._domain import Domain
     from jaxrob._engine.evaluate import evaluate
     from jaxrob._engine.provenance import provenance
     from jaxrob.alterations import Alteration
@@ -70,6 +71,7 @@ _NAMES = {
     "Curve": "_curve",
     "Dataset": "_dataset",
     "Diagnostics": "_assessment.diagnostics",
+    "Domain": "_domain",
     "Preprocessing": "_classifiers.network",
     "SequentialComparison": "_assessment.compare_sequentially",
     "ReducedCurve": "_curve",
@@ -94,6 +96,7 @@ __all__ = (
     "Curve",
     "Dataset",
     "Diagnostics",
+    "Domain",
     "Preprocessing",
     "SequentialComparison",
     "ReducedCurve",

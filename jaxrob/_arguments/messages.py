@@ -32,6 +32,8 @@ def named(value: Any) -> str:
         return f"{kind} of {value.dtype} and the shape {value.shape}"
     if isinstance(value, list | tuple | dict):
         return f"{kind} of length {len(value)}"
+    if kind == "Domain":
+        return "a jaxrob.Domain, which jaxrob.assess_domain assesses"
     return kind
 
 

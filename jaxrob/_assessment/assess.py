@@ -159,8 +159,10 @@ def assess(
         source_ahead(prepared) as run,
     ):
         explorations = explore(run, criterion, strategy)
+        length = int(explorations[0].curve.counts.inputs.sum(-1).max())
         if isinstance(run.dataset, Dataset):
-            warn_of_copies(run.source()["dataset"], len(run.dataset))
+            length = len(run.dataset)  # `FewImages` saw some of them.
+        warn_of_copies(run.source()["dataset"], length)
     results = tuple(
         result_of(run, place, exploration, criterion, rule, strategy)
         for place, exploration in enumerate(explorations)

@@ -17,13 +17,13 @@ from jaxrob._classifiers.network import SCORE_NAME
 from jaxrob._codec import (
     WRITTEN,
     Array,
+    Document,
     Integer,
     Layout,
     Number,
     Row,
     Text,
     document,
-    from_json,
     read,
     refuse,
     to_json,
@@ -125,7 +125,7 @@ class Sampling(NamedTuple):
 
 @document("jaxrob assessment 1")
 @dataclasses.dataclass(frozen=True, eq=False)
-class Assessment:
+class Assessment(Document):
     """How robust a classifier is to one alteration, and what that is computed from.
 
     Attributes:
@@ -404,6 +404,21 @@ class Assessment:
         slices = importlib.import_module("jaxrob._assessment.slices")
         return slices.by_column(self, column, bins)
 
+    def of_groups(self) -> "Assessment":
+        """The assessment in which each group of images counts once, whatever its size.
+
+        The measure at a level is the mean over the groups of the accuracy, or the mean
+        score, within each; "images" then are groups, which are independent. Images of
+        which nothing is decided count in no group. The levels were chosen for all
+        images: `error_bound` says what that leaves open.
+
+        Raises:
+          ValueError: if the data set has no groups, the measure is another one, the
+            result keeps no answers, or it is from few images or with a tolerance.
+        """
+        slices = importlib.import_module("jaxrob._assessment.slices")
+        return slices.of_groups(self)
+
     @property
     def accepted(self) -> tuple[Interval, ...]:
         """The intervals of levels where the measure is at least the threshold.
@@ -473,20 +488,6 @@ class Assessment:
     def to_csv(self) -> str:
         """CSV with a row for each level, see `jaxrob.reporting.to_csv`."""
         return importlib.import_module(_REPORTING).to_csv(self, rows="levels")
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "Assessment":
-        """An assessment from the text that `to_json` gave.
-
-        Nothing is executed. Answers are unpacked to at most 256 MiB and 100 times the
-        text's length.
-
-        Raises:
-          ValueError: if the text is not strict JSON, not of this format, a part is
-            missing, unknown, outside its range or of a wrong type or shape, or it is
-            not what was written, by its digest.
-        """
-        return from_json(text, Assessment)
 
     def plot(self, axes: Any = None) -> Any:
         """The measure over the level, see `jaxrob.reporting.plot`."""

@@ -22,6 +22,7 @@ from jaxrob._classifiers.trace import trace_info
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.blocks import first_of, is_on_devices, taken, taken_on_devices
 from jaxrob._devices.mesh import ImageMesh, fetch, put, replicated
+from jaxrob._domain import AnyAlteration
 from jaxrob._engine.answers import HostAnswers
 from jaxrob._engine.blocks import Block, PlacedBlock, first_batch, padded_labels, picked
 from jaxrob._engine.execution import Execution, noted
@@ -34,7 +35,6 @@ from jaxrob._engine.step import (
 )
 from jaxrob._keys import classifier_keys
 from jaxrob._numbers import as_floats
-from jaxrob.alterations import Alteration
 
 # Images checked in a program of their own.
 _NUM_ALONE = 16
@@ -53,7 +53,7 @@ _LARGEST_SHARE = 0.01
 
 def check_network(
     execution: Execution,
-    alteration: Alteration,
+    alteration: AnyAlteration,
     levels: np.ndarray,
     placed: PlacedBlock,
     dataset: Dataset | BatchedDataset,

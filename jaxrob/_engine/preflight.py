@@ -13,6 +13,7 @@ from jaxrob._arguments.texts import collected, warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.trace import trace_info
 from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
+from jaxrob._domain import AnyAlteration, members
 from jaxrob._engine.blocks import must_be_read
 from jaxrob._identity.identity import Fingerprinted, is_identifiable
 from jaxrob._numbers import as_floats
@@ -27,7 +28,7 @@ _ROUNDING = 1e-4
 def preflight(
     classifier: Classifier,
     dataset: Dataset | BatchedDataset,
-    alterations: Sequence[Alteration],
+    alterations: Sequence[AnyAlteration],
     image: np.ndarray,
     key: jax.Array | None,
 ) -> list[list[str]]:
@@ -44,11 +45,12 @@ def preflight(
     each = []
     for alteration in alterations:
         with collected() as messages:
-            for doubt in doubts(alteration, image.shape):
-                warn(doubt)
             paired(alteration, dataset)
-            check_shape_is_kept(alteration, image.shape)
-            _check_values(alteration, image)
+            for one in members(alteration):
+                for doubt in doubts(one, image.shape):
+                    warn(doubt)
+                check_shape_is_kept(one, image.shape)
+                _check_values(one, image)
         each.append(messages)
     num_classes = trace_info(classifier, image.shape).num_classes
     if classifier.outputs != "any":

@@ -19,6 +19,7 @@ from jaxrob._classifiers.network import Score, on_host
 from jaxrob._classifiers.trace import fingerprinted_classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.mesh import checked_mesh
+from jaxrob._domain import AnyAlteration
 from jaxrob._engine.blocks import first_batch
 from jaxrob._identity.identity import (
     Fingerprinted,
@@ -32,7 +33,6 @@ from jaxrob._identity.identity import (
 from jaxrob._keys import check_key
 from jaxrob._metadata import ImageTable
 from jaxrob._stored_images import StoredImages
-from jaxrob.alterations import Alteration
 from jaxrob.metrics._groups import effective_groups
 
 _PACKAGES = ("jaxrob", "jax", "jaxlib", "flax", "numpy")
@@ -182,7 +182,7 @@ def _network(classifier: Classifier) -> dict[str, Any]:
     return found | ({} if network is None else {"version": network.function.version})
 
 
-def alteration_fingerprint(alteration: Alteration) -> str | None:
+def alteration_fingerprint(alteration: AnyAlteration) -> str | None:
     """Describes a fingerprinted alteration; None if it has a host callback."""
     # JAX cannot trace a host callback, so the alteration is not identifiable.
     return alteration.description if is_identifiable(alteration) else None

@@ -22,6 +22,7 @@ from jaxrob._classifiers.samples import as_array
 from jaxrob._classifiers.trace import current_trace
 from jaxrob._dataset import are_classes
 from jaxrob._devices.blocks import padded
+from jaxrob._domain import AnyAlteration
 from jaxrob._identity.identity import Fingerprinted, traced
 from jaxrob._identity.program import fingerprint_of
 from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
@@ -62,7 +63,7 @@ class Unscored(NamedTuple):
 
     outputs: Any  # the network's outputs, or the images for a network on the host
     labels: np.ndarray  # `[n]` labels of the unaltered images
-    alteration: Alteration  # the alteration
+    alteration: Any  # the alteration
     level: np.ndarray  # the level
 
 
@@ -100,7 +101,7 @@ def rule_of(
 
 def check_labels_move(
     score: Score,
-    alterations: Sequence[Alteration],
+    alterations: Sequence[AnyAlteration],
     labels: Any,
     image_shape: tuple[int, ...],
 ) -> None:
@@ -114,9 +115,15 @@ def check_labels_move(
                 f'score\'s labels="masks", [H, W] or [H, W, C]; got the shape '
                 f"{np.shape(labels[0])} of the first"
             )
+    alone = [one for one in alterations if isinstance(one, Alteration)]
+    if kind in ("masks", "boxes") and len(alone) < len(alterations):
+        raise ValueError(
+            f"{kind} follow one alteration, not a jaxrob.Domain of several; assess its "
+            'alterations one by one, or say labels="fixed" of labels without a place'
+        )
     if kind == "boxes":
-        moving = [o for o in alterations if o.moves_pixels and not unmoved_reason(o)]
-        _check_boxes(labels, (moving or alterations)[0], image_shape)
+        moving = [one for one in alone if one.moves_pixels and not unmoved_reason(one)]
+        _check_boxes(labels, (moving or alone)[0], image_shape)
     for one in alterations:
         if kind == "fixed" or not one.moves_pixels:
             continue
@@ -126,7 +133,7 @@ def check_labels_move(
                 'what they are: score=jaxrob.Score(function, labels="masks"), "boxes", '
                 'or "fixed" if they say nothing about places'
             )
-        if reason := unmoved_reason(one):
+        if isinstance(one, Alteration) and (reason := unmoved_reason(one)):
             raise ValueError(f'labels="{kind}" of the score must move along: {reason}')
 
 

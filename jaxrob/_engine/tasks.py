@@ -13,11 +13,11 @@ from jaxrob._arguments.texts import computing
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.mesh import platform
+from jaxrob._domain import AnyAlteration
 from jaxrob._engine.blocks import Block, PlacedBlock, beside
 from jaxrob._engine.execution import Execution, levels_in_step
 from jaxrob._engine.mistakes import are_doubtful, check_logits, check_network
 from jaxrob._engine.step import UNALTERED, Ask, altered, preparing
-from jaxrob.alterations import Alteration
 from jaxrob.alterations._recorded import Recorded
 from jaxrob.strategies._drive import Span
 
@@ -39,7 +39,7 @@ class EvaluationTask(NamedTuple):
     in_random_order: bool = False
 
     @property
-    def alteration(self) -> Alteration:
+    def alteration(self) -> AnyAlteration:
         return self.spans[0].alteration
 
     def levels(self, rows: list[int]) -> np.ndarray:
@@ -146,8 +146,10 @@ def _dispatched(
         info, shape, rows = execution.info, execution.image_shape, execution.rows
         each = levels_in_step(info, shape, rows, len(images), len(wanted), mesh)
     levels = task.levels([*range(len(task.spans))]).astype(np.float32)
-    mildest = np.abs(levels - task.alteration.identity).argmin()
-    there = np.full(each, levels[mildest])
+    width = np.subtract(task.alteration.upper, task.alteration.lower)
+    away = (levels - task.alteration.identity) / width
+    mildest = np.abs(away).reshape(len(levels), -1).sum(axis=1).argmin()
+    there = np.repeat(levels[[mildest]], each, axis=0)
     check_network(execution, alteration, there, placed, dataset, number)
     prepared = preparing(images, index, execution.key, alteration, mesh).run()
     for first in range(0, len(missing), each):

@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from jaxrob._identity.identity import digest, hashable_partial
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations._alteration import About, Alteration
 from jaxrob.data._image_folder import FOLDERS, image_folder
+
+T = TypeVar("T")
 
 _NUM_SEVERITIES = 5
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -198,7 +200,7 @@ def recorded_in(folder: str | os.PathLike[str]) -> tuple[Recorded, ...]:
     )
 
 
-def paired(alteration: Alteration, dataset: Any) -> Alteration:
+def paired(alteration: T, dataset: Any) -> T | Recorded:
     """Returns recorded pictures as data sets in the order of the unaltered ones."""
     if not isinstance(alteration, Recorded):
         return alteration

@@ -4,6 +4,7 @@ import gzip
 import io
 import math
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from jaxrob.data._source import (
     Samples,
     Shown,
     Source,
+    Unsuited,
     check_num_values,
     finite_number,
     range_text,
@@ -91,6 +93,20 @@ def open_dicom(
         return Samples(1 - unit if photometric == "MONOCHROME1" else unit, shown=shown)
 
     return Source(height, width, height * width * count, samples)
+
+
+def elements_of(data: bytes, keywords: Sequence[str]) -> tuple[str, ...]:
+    """Returns elements of a file as text, empty where it has none."""
+    dictionary = required("pydicom.datadict", "reading DICOM files", "medical")
+    for keyword in keywords:
+        if not is_dicom(data) or dictionary.tag_for_keyword(keyword) is None:
+            raise Unsuited(
+                f"{keyword!r} is no element of a DICOM file, nor is there a CSV "
+                "file of labels with such a column: see metadata"
+            )
+    pydicom = required("pydicom", "reading DICOM files", "medical")
+    elements = pydicom.dcmread(io.BytesIO(data), stop_before_pixels=True)
+    return tuple(str(elements.get(keyword, "")) for keyword in keywords)
 
 
 def num_frames(data: bytes) -> int:

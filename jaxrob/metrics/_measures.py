@@ -60,8 +60,6 @@ class Measure:
 
     def num_inputs(self, counts: Counts | np.ndarray) -> np.ndarray:
         """Returns the number of inputs that the value at each level is a share of."""
-        # For a mean over K classes with n_k inputs, this is the number of inputs whose
-        # share has the same scatter, `K**2 / sum(1 / n_k)`.
         counts = checked_counts(counts)
         ratio = self.single_ratio(counts)
         if ratio is not None:
@@ -161,7 +159,6 @@ class MeanScore:
 
 def mean_named(score: str) -> str:
     """Returns the measure's name of a score: "mean " before it, but not twice."""
-    # "mean " alone is no name of a measure.
     rest = score.removeprefix(MEAN)
     return score if rest != score and not rest[:1].isspace() else MEAN + score
 

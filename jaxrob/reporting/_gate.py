@@ -24,7 +24,7 @@ from jaxrob.reporting._requirements import (
     QUANTITIES,
     Requirement,
     about_quantity,
-    check_requirement,
+    checked_bound,
 )
 from jaxrob.reporting._results import Difference, Results
 from jaxrob.reporting._words import corruptions
@@ -136,9 +136,7 @@ def outcomes(
     requirements = checked_sequence(
         "requirements", requirements, Requirement, "Requirement", min_length=0
     )
-    for one in requirements:
-        check_requirement(one)
-    requirements = [one._replace(bound=float(one.bound)) for one in requirements]
+    requirements = [checked_bound(one) for one in requirements]
     check_type("found", found, Mapping, "results or quantities by name")
     kinds = Mapping | Assessment | RomaResult
     for name, one in found.items():

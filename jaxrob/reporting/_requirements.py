@@ -247,13 +247,12 @@ def checked_requirement(name: str, text: str, quantities: Sequence[str]) -> Requ
             f"{one.quantity!r} in {text!r}"
         )
     try:
-        check_requirement(one)
+        return checked_bound(one)
     except ValueError as error:
         raise ValueError(f"{name}: {error}; in {text!r}") from error
-    return one
 
 
-def check_requirement(one: Requirement) -> None:
+def checked_bound(one: Requirement) -> Requirement:
     checked_text("a requirement's quantity", one.quantity)
     check_choice("a requirement's sign", one.sign, (AT_LEAST, AT_MOST))
     about = about_quantity(one.quantity)
@@ -269,13 +268,14 @@ def check_requirement(one: Requirement) -> None:
             f"{one.quantity} is a lower end, and that it is at most a number says "
             f"nothing; require {one.quantity.removesuffix('.low')}"
         )
-    if one.alteration is None:
-        return
-    checked_text("a requirement's alteration", one.alteration)
-    if about.of != OF_ALTERATION:
-        raise ValueError(
-            f"{one.quantity} is a value of {about.of}, not of {one.alteration!r} alone"
-        )
+    if one.alteration is not None:
+        checked_text("a requirement's alteration", one.alteration)
+        if about.of != OF_ALTERATION:
+            raise ValueError(
+                f"{one.quantity} is a value of {about.of}, not of {one.alteration!r} "
+                "alone"
+            )
+    return one._replace(bound=bound)
 
 
 def requirement_text(one: Requirement) -> str:

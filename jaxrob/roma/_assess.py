@@ -187,6 +187,7 @@ def assess(
     with collected() as warned:
         drawn = _perturbation(perturbation, norm, epsilon, clip, level_distribution)
     dataset = given_images(images, labels, may_lack_labels=True)
+    table = images._table if isinstance(images, Dataset) else None
     _, labels = images_and_labels(images, labels)
     if classifier.outputs == "scores":
         raise ValueError(
@@ -265,6 +266,7 @@ def assess(
         half_width=half_width,
         place=place,
         confidence_level=confidence_level,
+        groups=table and table.groups,
         **answers._asdict(),
     )
 

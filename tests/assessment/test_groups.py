@@ -129,6 +129,60 @@ def test_slices_by_bins_and_whether_the_worst_is_told_apart(grouped):
     assert not assessed(chance).by("site").is_told_apart
 
 
+@pytest.mark.parametrize("values", [3, pytest.param(1000, marks=pytest.mark.slow)])
+def test_slices_of_one_image_of_none_of_nan_and_across_groups(values):
+    number = np.arange(1200)
+    columns = {
+        "one": np.where(number == 7, "alone", "others"),
+        "many": number % values,
+        "each": number,
+        "nan": number * np.nan,
+    }
+    rng = np.random.default_rng(6615)
+    dataset = data(np.full(60, 20), rng, groups="patient", metadata=columns)
+    found = assessed(dataset)
+    alone = next(s for s in found.by("one").slices if s.value == "alone")
+    assert alone.assessment.robustness == assessed(dataset[7:8]).robustness
+    assert alone.joint_interval.high - alone.joint_interval.low > 0.9
+    assert len(found.by("many").slices) == values
+    with pytest.raises(ValueError, match="column"):
+        found.by("each")
+    (whole,) = found.by("nan").slices
+    assert whole.value == "(missing)"
+    assert whole.assessment.confidence_interval == found.confidence_interval
+    # A bin without an image is no slice.
+    bins = found.by("each", bins=[-9, 0, 1200]).slices
+    assert [one.value for one in bins] == ["[0, 1200]"]
+
+
+def test_each_group_once():
+    rng = np.random.default_rng(6616)
+    dataset = data(rng.integers(1, 40, 40), rng, groups="patient")
+    found = assessed(dataset)
+    each = found.of_groups()
+    right = found.curve.predicted == found.curve.labels
+    names = dataset.metadata["patient"]
+    means = [right[:, names == name].mean(1) for name in np.unique(names)]
+    np.testing.assert_allclose(each.values, np.mean(means, axis=0))
+    assert (
+        each.measure == "mean accuracy of groups" and "patient-" not in each.to_json()
+    )
+    again = jaxrob.Assessment.from_json(each.to_json())
+    assert again.confidence_interval == each.confidence_interval
+    assert jaxrob.compare(each, each).difference == 0
+    # Of equal sizes, each group once is each image once.
+    alike = assessed(data(np.full(40, 5), rng, groups="patient"))
+    each = alike.of_groups()
+    assert each.robustness == pytest.approx(alike.robustness, abs=1e-12)
+    assert each.confidence_interval == pytest.approx(alike.confidence_interval)
+    for other in (
+        assessed(jaxrob.Dataset(dataset.images, dataset.labels)),
+        assessed(dataset, FewImages(half_width=0.05)),
+    ):
+        with pytest.raises(ValueError, match="of_groups"):
+            other.of_groups()
+
+
 def test_a_comparison_swaps_whole_groups():
     rng = np.random.default_rng(6613)
     dataset = data(np.full(5, 40), rng, groups="patient")
@@ -172,6 +226,10 @@ def test_copies_are_counted_and_groups_explain_them():
     with pytest.warns(jaxrob.RobustnessWarning, match="1980 of 2000 images are copies"):
         found = assessed(jaxrob.Dataset(images, labels), threshold=0.3)
     assert found.provenance["dataset"]["copies"] == 1980
+    halves = [(images[half::2], labels[half::2]) for half in (0, 1)]
+    batches = jaxrob.Dataset.from_batches(halves, channels_first=False)
+    with pytest.warns(jaxrob.RobustnessWarning, match="1980 of 2000 images are copies"):
+        assessed(batches, threshold=0.3)
     pictures = np.repeat(np.arange(20), 100)
     metadata = {"picture": pictures}
     dataset = jaxrob.Dataset(images, labels, metadata=metadata, groups="picture")

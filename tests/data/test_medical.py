@@ -62,6 +62,24 @@ def test_windows_are_those_of_the_standard(tmp_path, elements, window):
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+def test_elements_are_metadata(tmp_path):
+    files = {
+        f"class/{name}.dcm": dicom(CT, **WINDOW, PatientID=patient, Manufacturer=maker)
+        for name, patient, maker in (
+            ("a", "P1", "X"),
+            ("b", "P2", ""),
+            ("c", "P1", "Y"),
+        )
+    }
+    write_folder(tmp_path, files | {"class/d.dcm": dicom(CT, **WINDOW, PatientID="P3")})
+    table = {"metadata": ["Manufacturer"], "groups": "PatientID"}
+    found = image_folder(tmp_path, **table)
+    assert found.metadata["PatientID"].tolist() == ["P1", "P2", "P1", "P3"]
+    assert found.metadata["Manufacturer"].tolist() == ["X", "", "Y", ""]
+    with pytest.raises(ValueError, match="'Scanner'"):
+        image_folder(tmp_path, metadata=["Scanner"])
+
+
 def test_a_table_of_values_is_followed(tmp_path):
     data = dicom(CT)
     pydicom = pytest.importorskip("pydicom", reason="needs jaxrob[medical]")

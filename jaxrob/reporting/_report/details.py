@@ -347,7 +347,7 @@ def _categories(roma: RomaResult, names: Sequence[str]) -> list[Part]:
     pairs = np.triu_indices(present, 1)
     level = percent_of(roma.confidence_level)
     words = line(
-        "categories",
+        "categories" if roma.groups is None else "categories_in_groups",
         by="predicted class" if roma.labels is None else "right class",
         how="a bound" if roma.half_width is None else "betting",
         level=level,
