@@ -134,7 +134,7 @@ def test_the_robustness_is_the_share_of_listed_levels():
     bands = metrics.bands(result.counts, "accuracy", 1 - 2 * 0.05 / 3)
     shares = [(band[1:] >= 0.6).mean() for band in bands]
     np.testing.assert_allclose(result.confidence_interval, shares)
-    data = dataset(metadata={"frame": np.arange(N) // 4}, groups="frame")
+    data = dataset(metadata={"frame": np.arange(N) // 2}, groups="frame")
     low, high = jaxrob.assess(classifier(), data, dark(), 0.6).confidence_interval
     assert low <= min(shares) <= max(shares) <= high
     again = jaxrob.Assessment.from_json(weighted.to_json())

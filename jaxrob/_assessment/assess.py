@@ -19,7 +19,7 @@ from jaxrob._classifiers.network import Score
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.evaluate import Arguments, Run, checked, prepare_run, source_ahead
-from jaxrob._engine.provenance import alteration_fingerprint, warn_of_copies
+from jaxrob._engine.provenance import alteration_fingerprint, warn_of_dependence
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import settings, words
 from jaxrob.alterations._recorded import Recorded
@@ -160,9 +160,9 @@ def assess(
     ):
         explorations = explore(run, criterion, strategy)
         length = int(explorations[0].curve.counts.inputs.sum(-1).max())
-        if isinstance(run.dataset, Dataset):
-            length = len(run.dataset)  # `FewImages` saw some of them.
-        warn_of_copies(run.source()["dataset"], length)
+        if (few := explorations[0].sampling) is not None:
+            length = few.num_images
+        warn_of_dependence(run.source()["dataset"], length)
     results = tuple(
         result_of(run, place, exploration, criterion, rule, strategy)
         for place, exploration in enumerate(explorations)
@@ -216,7 +216,7 @@ def result_of(
     rule: str,
     strategy: Strategy,
 ) -> Assessment:
-    alteration, source = run.alterations[place], run.source()
+    alteration = run.alterations[place]
     curve = criterion.with_unknown(exploration.curve)
     levels = None
     if (only := listed(alteration)) and isinstance(alteration, Recorded):
@@ -258,13 +258,7 @@ def result_of(
         warnings=(*run.warned, *run.warned_of_each[place]),
         scores=scores,
         curve=curve,
-        provenance=source
-        | {
-            "alteration": alteration_fingerprint(alteration),
-            "stochastic": source["stochastic"] or alteration.stochastic,
-            "settings": settings(alteration, run.image.shape),
-            "words": words(alteration),
-        },
+        provenance=provenance_of(run, alteration),
         seconds=exploration.seconds,
         sampling=exploration.sampling,
         confidence_level=criterion.confidence_level,
@@ -273,6 +267,16 @@ def result_of(
     with collected() as found:
         _warn_of_undecided(result)
     return dataclasses.replace(result, warnings=(*result.warnings, *found))
+
+
+def provenance_of(run: Run, alteration: Any) -> dict[str, Any]:
+    source = run.source()
+    return source | {
+        "alteration": alteration_fingerprint(alteration),
+        "stochastic": source["stochastic"] or alteration.stochastic,
+        "settings": settings(alteration, run.image.shape),
+        "words": words(alteration),
+    }
 
 
 def _warn_of_undecided(result: Assessment) -> None:

@@ -407,9 +407,8 @@ class Assessment(Document):
     def of_groups(self) -> "Assessment":
         """The assessment in which each group of images counts once, whatever its size.
 
-        The measure at a level is the mean over the groups of the accuracy, or the mean
-        score, within each; "images" then are groups, which are independent. Images of
-        which nothing is decided count in no group. The levels were chosen for all
+        The measure is the mean over groups of the accuracy, or the mean score, within
+        each, of what is decided; its images are groups. The levels were chosen for all
         images: `error_bound` says what that leaves open.
 
         Raises:

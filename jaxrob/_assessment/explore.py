@@ -15,6 +15,7 @@ from jaxrob._assessment.criterion import Criterion, per_image, ratio_per_image
 from jaxrob._assessment.diagnostics import Diagnostics, diagnose, diagnose_few
 from jaxrob._curve import AnyCurve, ReducedCurve, join, select
 from jaxrob._devices.blocks import joined
+from jaxrob._domain import levels_of
 from jaxrob._engine.answers import INVALID
 from jaxrob._engine.blocks import counted
 from jaxrob._engine.evaluate import Run
@@ -114,7 +115,7 @@ class _Answers:
             for one in self.run.alterations
         ]
 
-    def _task(self, one: Alteration) -> Task:
+    def _task(self, one: Any) -> Task:
         return Task(one.lower, one.upper, self._criterion.threshold, one.identity)
 
     def _took(self, seconds: float, amounts: Sequence[tuple[int, int]]) -> None:
@@ -229,8 +230,8 @@ class SomeImages(_Answers):
         criterion, rows = self._criterion, self._rows[place]
         subject, history = self.subjects[place], explored.history
         levels = history.levels
-        seen = [rows[level] for level in subject.canonical(levels).tolist()]
-        curve = self._curve(levels, seen)
+        seen = self.at(place, subject.canonical(levels))
+        curve = self.curve(levels, seen)
         values, _ = criterion.values(curve)
         shown = History(levels, values, rounds=history.rounds)
         task = subject.task._replace(threshold=criterion.threshold)
@@ -241,7 +242,6 @@ class SomeImages(_Answers):
             )
             low, high = found.interval
             found = found._replace(robustness=min(max(robustness, low), high))
-        evaluations = sum(one.number for one in rows.values())
         return Exploration(
             curve,
             shown,
@@ -249,10 +249,16 @@ class SomeImages(_Answers):
             diagnose_few(task, shown, len(rows)),
             None,
             self._seconds[place],
-            _sampling(subject.task, history, found, evaluations),
+            _sampling(subject.task, history, found, self.evaluations(place)),
         )
 
-    def _task(self, one: Alteration) -> Task:
+    def evaluations(self, place: int) -> int:
+        return sum(one.number for one in self._rows[place].values())
+
+    def at(self, place: int, levels: np.ndarray) -> list["_Row"]:
+        return [self._rows[place][level] for level in levels_of(levels)]
+
+    def _task(self, one: Any) -> Task:
         measure, number = self._measure, len(self._order)
         return Task(
             one.lower,
@@ -280,7 +286,7 @@ class SomeImages(_Answers):
         scores = row.scores[: span.stop]
         return Seen(float(scores.mean()), span.stop, scores)
 
-    def _curve(self, levels: np.ndarray, seen: Sequence["_Row"]) -> AnyCurve:
+    def curve(self, levels: np.ndarray, seen: Sequence["_Row"]) -> AnyCurve:
         kind = self.run.execution.kind
         if kind.num_classes is not None:
             counts = self._with_worth([self._counts(one) for one in seen])
@@ -382,8 +388,8 @@ def _look_at_curve(
         warn(
             f"unaltered, the {in_words(criterion.measure)} is {value:.4g}, already "
             f"below the threshold {criterion.threshold:g}: what is accepted then says "
-            "little about the alteration. Look at the network, the images' scale and "
-            "the labels, or ask for a lower threshold."
+            "little about the alteration. Look at the labels and at what the network "
+            "was trained on (scale=..., mean=..., std=...), or lower the threshold."
             + _other_order(unaltered, criterion.threshold)
         )
     if isinstance(alteration, Recorded):

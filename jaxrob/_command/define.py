@@ -198,6 +198,19 @@ few_images = _topic(
         "End a level only where the images left cannot change its side: the answer "
         "of all images, for certain, from fewer. Goes with what --half_width does."),
 )
+domain = _topic(
+    _Flag("float", "half_width", 0.02,
+        "Half the width of the interval of the accepted volume, the share of all "
+        "combinations of levels at which the network is good enough.", least=0),
+    _Flag("integer", "budget", None,
+        "Classify at most so many altered images for it.", least=1),
+    _Flag("enum", "guarantee", "calibrated",
+        "Of that interval: calibrated (simulated), or proven, at two to three times "
+        "the price.", choices=("calibrated", "proven")),
+    _Flag("string", "profile", None,
+        "A CSV file of recorded levels, a column for each alteration with its name "
+        "above: then the probability of a failure at such levels is measured too."),
+)
 perturbing = _topic(
     _Flag("float", "epsilon", 0.04,
         "Radius of the ball, of pixels in [0, 1].", least=0),

@@ -28,6 +28,7 @@ from jaxrob._command.network import (
 )
 from jaxrob._command.programs import keep_programs
 from jaxrob._dataset import check_labels_below
+from jaxrob._engine.queue import shared_size
 from jaxrob._engine.step import UNALTERED
 from jaxrob.alterations._recorded import Recorded
 from jaxrob.reporting import Plan, Requirement
@@ -119,8 +120,8 @@ def _check(subject: Subject) -> None:
     if size not in (None, (height, width)):
         raise Refused(
             f"{subject.name} takes images of {size[0]} x {size[1]} pixels; "
-            f"{dataset.name} has {height} x {width}. Say --size={size[0]},{size[1]}, "
-            "or --resize and --crop"
+            f"those of {dataset.name} have {height} x {width}. Say "
+            f"--size={size[0]},{size[1]}, or --resize and --crop"
         )
     try:
         num_classes = classifier.num_classes(shape)
@@ -130,7 +131,7 @@ def _check(subject: Subject) -> None:
             classifier.num_classes((height, width, other))
             raise Refused(
                 f"{subject.name} takes pictures that are {flag}, of channels: {other}; "
-                f"{dataset.name} has {channels}. Say --channels={flag}"
+                f"those of {dataset.name} have {channels}. Say --channels={flag}"
             ) from error
         raise
     if dataset.labels is not None:
@@ -147,27 +148,36 @@ def _check_classes(subject: Subject, num_classes: int) -> None:
     beyond = ", ".join(map(repr, names[num_classes:][:10]))
     which = f", so that it has no output for {beyond}" if beyond else ""
     raise Refused(
-        f"{subject.name} returns {num_classes} classes, but {subject.dataset.name} has "
-        f"{len(names)}: {', '.join(names[:10])}{which}. Say --class_names, all of the "
-        "network's classes in order, or take away the folders of others; or, if they "
-        "are not its classes, --labels=none"
+        f"{subject.name} returns {num_classes} classes, but those of "
+        f"{subject.dataset.name} are {len(names)}: {', '.join(names[:10])}{which}. Say "
+        "--class_names, all of the network's classes in order, or take away the "
+        "folders of others; or, if they are not its classes, --labels=none"
     )
 
 
 _FEW = 16
 
 
-def first_look(subject: Subject, seed: int) -> None:
+def first_look(
+    subject: Subject,
+    seed: int,
+    strategy: Strategy | None = None,
+    batch_size: int | None = None,
+) -> None:
     """Rejects a network whose outputs are NaN, or not what `--outputs` declares."""
     classifier, dataset = subject
     # From all over the data, because sorted folders start with one class.
     few = np.unique(np.linspace(0, len(dataset) - 1, _FEW).astype(int))
-    key = jax.random.key(seed)
+    key, size = jax.random.key(seed), None
+    if strategy is not None:
+        size = shared_size(classifier, dataset, batch_size, _levels(strategy)[0])
     try:
         with warnings.catch_warnings():
             # They come again from the work itself.
             warnings.simplefilter("ignore", jaxrob.RobustnessWarning)
-            jaxrob.evaluate(classifier, dataset[few], UNALTERED, [0.0], key=key)
+            jaxrob.evaluate(
+                classifier, dataset[few], UNALTERED, [0.0], key=key, batch_size=size
+            )
     except ValueError as error:
         if not was_computing(error):
             raise

@@ -12,12 +12,13 @@ import numpy as np
 from jaxrob._arguments.texts import computing
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
-from jaxrob._devices.mesh import platform
+from jaxrob._devices.mesh import platform, put, put_whole, sharded
 from jaxrob._domain import AnyAlteration
 from jaxrob._engine.blocks import Block, PlacedBlock, beside
-from jaxrob._engine.execution import Execution, levels_in_step
+from jaxrob._engine.execution import Execution, levels_in_step, noted
 from jaxrob._engine.mistakes import are_doubtful, check_logits, check_network
 from jaxrob._engine.step import UNALTERED, Ask, altered, preparing
+from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._recorded import Recorded
 from jaxrob.strategies._drive import Span
 
@@ -162,11 +163,42 @@ def _dispatched(
         filled = rows + rows[-1:] * (each - len(rows))
         ask = Ask(placed, prepared, alteration, levels[filled], len(rows))
         if execution.kept.is_apart:
+            _programs(alteration, images).append((len(images), mesh))
             ask = altered(ask, mesh)
         answers = answerer.dispatch(ask)
         if platform(mesh) != "cpu" and not answerer.is_on_host:
             jax.copy_to_host_async(answers)
         yield _Step(place, task, block, rows, answers, index)
+
+
+def alter(
+    images: np.ndarray,
+    levels: np.ndarray,
+    index: np.ndarray,
+    key: jax.Array,
+    alteration: Alteration,
+) -> np.ndarray | None:
+    """Alters each image at its level as a run did; None without a run's program."""
+    # It is there already, and takes longer to compile than some copies to alter.
+    programs = _programs(alteration, images)
+    if not programs or programs[0][0] < len(images):
+        return None
+    size, mesh = programs[0]
+    rows, wanted = np.arange(size) % len(images), np.unique(levels)
+    pixels, numbers = put((images[rows], index[rows]), sharded(mesh))
+    prepared = preparing(pixels, numbers, put_whole(key, mesh), alteration, mesh).run()
+    block = PlacedBlock(Block(index, 0), pixels, numbers, numbers)
+    ask = Ask(block, prepared, alteration, wanted, len(wanted))
+    found = np.empty(images.shape, np.float32)
+    for level, those in zip(wanted, altered(ask, mesh).prepared):
+        chosen = levels == level
+        found[chosen] = np.asarray(those)[: len(images)][chosen]
+    return found
+
+
+def _programs(alteration: AnyAlteration, images: Any) -> collections.deque[Any]:
+    """Returns the size of blocks, and mesh, for which a run compiled an alteration."""
+    return noted("altered", alteration, images.shape[1:], images.dtype)
 
 
 def _delayed(items: Iterable[T], number: int) -> Iterator[T]:

@@ -288,8 +288,9 @@ def _class_names(
     for parts in images:
         if len(parts) < 2:
             raise ValueError(
-                f"{_name(path, parts)}: image outside a class folder. labels=None "
-                "reads images without classes, tar_shards WebDataset's archives"
+                f"{_name(path, parts)}: image outside a class folder. labels="
+                '"labels.csv" says classes by a table, labels=None reads images '
+                "without classes, tar_shards WebDataset's archives"
             )
         if parts[:-2] != images[0][:-2]:
             raise ValueError(

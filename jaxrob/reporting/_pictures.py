@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_integer
@@ -16,6 +15,7 @@ from jaxrob._curve import Curve, ScoreCurve
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.provenance import alteration_fingerprint
 from jaxrob._engine.step import UNALTERED
+from jaxrob._engine.tasks import alter
 from jaxrob._identity.identity import host_array
 from jaxrob._keys import alteration_keys, checked_key
 from jaxrob._numbers import as_floats
@@ -132,16 +132,14 @@ def _drawn(
             if (other := alteration.pictures.at[level]) is not None:
                 read[at] = as_floats(np.asarray(other.images[number]))
         images, alteration, levels = np.stack(read), UNALTERED, np.zeros(len(read))
-    altered = _altered(
-        jnp.asarray(images),
-        jnp.asarray(alteration.canonical(np.array(levels)), jnp.float32),
-        jnp.asarray(numbers, jnp.uint32),
-        key,
-        alteration=alteration,
-    )
+    canonical = alteration.canonical(np.array(levels)).astype(np.float32)
+    given = images, canonical, np.array(numbers, np.uint32), key
+    altered = alter(*given, alteration)
+    if altered is None:
+        altered = np.asarray(_altered(*given, alteration=alteration))
+    pixels = np.round(255 * np.clip(altered, 0, 1)).astype(np.uint8)
     return tuple(
-        _picture(assessment, dataset, image, *one)
-        for image, one in zip(np.asarray(altered), shown)
+        _picture(assessment, dataset, image, *one) for image, one in zip(pixels, shown)
     )
 
 
@@ -154,14 +152,13 @@ def _altered(
     *,
     alteration: Alteration,
 ) -> jax.Array:
-    """Alters each image at its level, with its own noise; uint8 `[n, H, W, C]`."""
+    """Alters each image at its level, with its own noise; `[n, H, W, C]`."""
 
     def one(image: jax.Array, level: jax.Array, key: jax.Array) -> jax.Array:
         prepared = alteration.prepared(image, key if alteration.stochastic else None)
         return alteration.at_level(prepared, level)
 
-    altered = jax.vmap(one)(as_floats(images), levels, alteration_keys(key, index))
-    return jnp.round(255 * jnp.clip(altered, 0, 1)).astype(jnp.uint8)
+    return jax.vmap(one)(as_floats(images), levels, alteration_keys(key, index))
 
 
 def _shown(assessment: Assessment, most: int) -> list[_View]:

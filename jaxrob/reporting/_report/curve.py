@@ -88,7 +88,7 @@ def _at_a_glance(report: Report, network: Network) -> list[Part]:
         ("range", "", lambda each: span(each.one)),
         None if same else ("good enough is", "", lambda each: condition(each.one)),
         ("robustness", "n", lambda each: strong(robustness(each.one))),
-        (of_data, "n", lambda each: _level_bound(each.one)),
+        (of_data, "n", lambda each: level_bound(each.one)),
         (of_all, "n", lambda each: interval(*each.one.confidence_interval)),
         ("unaltered", "n", lambda each: _unaltered(each.one)),
         ("lowest", "n wraps", lambda each: lowest(each.one)),
@@ -340,7 +340,7 @@ def robustness(one: Assessment) -> str:
     return 'not known: at an accepted level every answer is "unknown"'
 
 
-def _level_bound(one: Assessment) -> str:
+def level_bound(one: Assessment) -> str:
     if one.sampling is not None:
         return interval(*one.dataset_interval)
     return "not known" if one.error_bound is None else f"± {points(one.error_bound)}"
