@@ -82,11 +82,8 @@ def test_arrays_and_folders_are_answered_as_the_corruption_itself(tmp_path):
     np.save(tmp_path / "gaussian_noise.npy", np.concatenate(stored))
     np.save(tmp_path / "labels.npy", np.tile(ASCENDING, 5))
     pictures = jaxrob.data.image_folder(write(tmp_path / "base", images()))
-    for folder, data in (
-        (tmp_path, dataset()),
-        (folders, pictures),
-        (folders, dataset(class_names=pictures.class_names)),
-    ):
+    for data in (dataset(), pictures, dataset(class_names=pictures.class_names)):
+        folder = folders if data.class_names else tmp_path
         (found,) = alterations.recorded_in(folder)
         curve = jaxrob.evaluate(classifier(), data, found, SEVERITIES)
         np.testing.assert_array_equal(curve.predicted, of_itself.predicted)
@@ -107,7 +104,7 @@ def test_jpeg_files_are_answered_as_their_pixels(tmp_path):
     write(tmp_path / "levels" / "9lux", darker(4), "jpg", quality=20)
     (found,) = alterations.recorded_in(tmp_path / "levels")
     curve = jaxrob.evaluate(classifier(), data, found, [0, 2, 1])
-    assert found.pictures.names == ("unaltered", "9lux", "10lux")
+    assert [*found.pictures.names] == ["unaltered", "9lux", "10lux"]
     for row, name in ((1, "10lux"), (2, "9lux")):
         paths = sorted((tmp_path / "levels" / name).glob("*/*.jpg"))
         decoded = np.stack([np.asarray(Image.open(path)) for path in paths])

@@ -34,7 +34,7 @@ class Pictures:
 
     at: Mapping[float, Any] = dataclasses.field(compare=False)
     weights: tuple[float, ...]
-    names: tuple[str, ...]  # of the levels, if they have any
+    names: Sequence[str]  # of the levels, if they have any
     _paired: list[Any] = dataclasses.field(default_factory=list, compare=False)
 
 
@@ -141,16 +141,15 @@ def recorded(
     if identity not in numbers:
         rows.append((identity, None, 0.0, "unaltered"))
     ascending, given, shares, texts = zip(*sorted(rows, key=lambda row: row[0]))
-    at = dict(zip(ascending, given))
     return Recorded(
         name,
         hashable_partial(_refused, name=name),
-        min(at),
-        max(at),
+        ascending[0],
+        ascending[-1],
         identity,
         unit,
         about=About("pictures that exist, none between the levels", about),
-        pictures=Pictures(at, shares, texts if names else ()),
+        pictures=Pictures(dict(zip(ascending, given)), shares, names and texts),
     )
 
 
@@ -289,10 +288,9 @@ def _opened(path: pathlib.Path, dataset: Dataset) -> tuple[Dataset, dict[str, st
     if dataset._file_names is None and are_classes(dataset.labels):
         asked |= {"labels": FOLDERS, "class_names": dataset.class_names}
     found = image_folder(path, **asked)
-    if not sizing:
-        return found, {}
-    if found.images.shape[1:] == shape:
-        return found, {"pictures": "as stored, not resized or cropped again"}
+    if not sizing or found.images.shape[1:] == shape:
+        note = "as stored, not resized or cropped again"
+        return found, {"pictures": note} if sizing else {}
     sizing["dct_scaling"] = "decoding" in reading
     return image_folder(path, **asked, **sizing), {}
 
