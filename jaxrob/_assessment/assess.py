@@ -221,7 +221,7 @@ def result_of(
     levels = None
     if (only := listed(alteration)) and isinstance(alteration, Recorded):
         strategy, rule, of = only, "count", alteration.pictures
-        levels = ListedLevels(np.array(of.weights), of.names)
+        levels = ListedLevels(np.array(of.weights), tuple(of.names))
     bound, scores, scoring = exploration.error_bound, None, criterion.scoring
     if exploration.sampling is not None:
         bound = None

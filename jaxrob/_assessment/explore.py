@@ -54,19 +54,16 @@ class Exploration(NamedTuple):
 
 
 def check_few(
-    strategy: Strategy | None,
-    criterion: Criterion,
-    rule: str | None,
-    alterations: Sequence[Alteration],
+    strategy: Any, criterion: Criterion, rule: str | None, of: Sequence[Alteration]
 ) -> None:
     """Rejects arguments that need all images, or levels, where there are some."""
     asked = strategy or rule or (None if criterion.scoring.is_plain else "tolerance")
-    for one in alterations:
+    for one in of:
         if asked is not None and isinstance(one, Recorded):
             raise ValueError(
-                f"strategy, rule and tolerance must be left out for {one.name}: there "
-                "are no pictures between those recorded, so all levels are looked at, "
-                f"and each counts by its weight; got {asked!r}"
+                f"strategy, rule and tolerance do not go with {one.name}: there are no "
+                "pictures between those recorded, so all levels are looked at, and "
+                f"each counts by its weight; got {asked!r}"
             )
     if not needs_scores(strategy):
         return

@@ -155,10 +155,9 @@ measuring = _topic(
         "cifar_c, the fifteen corruptions of a benchmark. As often as you like; by "
         "default the papers' eight. `jaxrob alterations` lists them."),
     _Flag("string", "recorded", None,
-        "A folder of the same pictures as --images under other conditions, in place "
-        "of computed alterations: .npy files of severities (CIFAR-10-C), folders "
-        "noise/1/class/picture (ImageNet-C), or setting/class/picture. Read as "
-        "--images are, but for pictures that have the final size."),
+        "A folder of the same pictures as --images under other conditions: noise.npy "
+        "(CIFAR-10-C), noise/1/class/picture (ImageNet-C), or 10lux/class/picture. "
+        "Those that have the final size are not resized again."),
     _Flag("string", "frost", None,
         "Folder of the pictures that the corruption frost needs, frost1.png to "
         "frost5.jpg; by default those of the package imagecorruptions, if installed. "

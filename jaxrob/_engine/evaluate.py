@@ -44,7 +44,7 @@ from jaxrob._identity.identity import text
 from jaxrob._keys import checked_key
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._recorded import paired
+from jaxrob.alterations._recorded import Recorded, paired
 
 
 def evaluate(
@@ -315,7 +315,8 @@ def fingerprint_inputs(
     )
     # Checked first, because the classifier would only say that it fails.
     for alteration in fingerprinted_ones:
-        for one in members(alteration):
+        is_recorded = isinstance(alteration, Recorded)
+        for one in () if is_recorded else members(alteration):
             check_shape_is_kept(one, image.shape)
     return fingerprinted_classifier(classifier, image.shape), fingerprinted_ones
 

@@ -34,7 +34,7 @@ class Pictures:
 
     at: Mapping[float, Any] = dataclasses.field(compare=False)
     weights: tuple[float, ...]
-    names: tuple[str, ...]  # of the levels, if they have any
+    names: Sequence[str]  # of the levels, if they have any
     _paired: list[Any] = dataclasses.field(default_factory=list, compare=False)
 
 
@@ -64,8 +64,7 @@ class Recorded(Alteration):
         levels, there = super().canonical(levels), [*self.pictures.at]
         if len(others := levels[~np.isin(levels, there)]):
             raise ValueError(
-                f"{self.name}: levels must be of those recorded, {there}, between which"
-                f" there are no pictures; got {others.flat[0]:g}"
+                f"{self.name}: levels must be of {there}; got {others[0]:g}"
             )
         return levels
 
@@ -142,16 +141,15 @@ def recorded(
     if identity not in numbers:
         rows.append((identity, None, 0.0, "unaltered"))
     ascending, given, shares, texts = zip(*sorted(rows, key=lambda row: row[0]))
-    at = dict(zip(ascending, given))
     return Recorded(
         name,
         hashable_partial(_refused, name=name),
-        min(at),
-        max(at),
+        ascending[0],
+        ascending[-1],
         identity,
         unit,
         about=About("pictures that exist, none between the levels", about),
-        pictures=Pictures(at, shares, texts if names else ()),
+        pictures=Pictures(dict(zip(ascending, given)), shares, names and texts),
     )
 
 
@@ -180,15 +178,12 @@ def recorded_in(folder: str | os.PathLike[str]) -> tuple[Recorded, ...]:
       ValueError: if it has another layout, or a file is damaged.
     """
     path = checks.checked_path("folder", folder).absolute()
-    if not path.is_dir():
-        raise FileNotFoundError(f"{path}: expected a folder of recorded pictures there")
     arrays = [one for one in _visible(path) if one.suffix == ".npy"]
     found = {one: _parts(one) for one in arrays if one.stem != "labels"}
     found = found or {one: _severities(one) for one in _folders(path)}
     if not found:
         raise ValueError(
-            f"{path}: expected files noise.npy of severities there, or folders of "
-            "pictures such as noise/1/cat/1.png or 10lux/cat/1.png"
+            f"{path}: expected noise.npy, noise/1/cat/1.png or 10lux/1.png"
         )
     if not all(found.values()):
         return (recorded({one.name: one for one in found}, name=path.name),)
@@ -293,10 +288,9 @@ def _opened(path: pathlib.Path, dataset: Dataset) -> tuple[Dataset, dict[str, st
     if dataset._file_names is None and are_classes(dataset.labels):
         asked |= {"labels": FOLDERS, "class_names": dataset.class_names}
     found = image_folder(path, **asked)
-    if not sizing:
-        return found, {}
-    if found.images.shape[1:] == shape:
-        return found, {"pictures": "as stored, not resized or cropped again"}
+    if not sizing or found.images.shape[1:] == shape:
+        note = "as stored, not resized or cropped again"
+        return found, {"pictures": note} if sizing else {}
     sizing["dct_scaling"] = "decoding" in reading
     return image_folder(path, **asked, **sizing), {}
 
@@ -329,10 +323,9 @@ def _in_order(where: str, one: Dataset, dataset: Dataset) -> Dataset:
             "Read both in one way: jaxrob.data.image_folder(path, resize=, crop=)"
         )
     if are_classes(one.labels) and are_classes(dataset.labels):
-        (differ,) = np.nonzero(one.labels != dataset.labels)
-        if len(differ):
+        if number := np.count_nonzero(one.labels != dataset.labels):
             raise ValueError(
-                f"{where} must have the labels of the unaltered pictures, in one order;"
-                f" {len(differ)} of {len(wanted)} differ, first of picture {differ[0]}"
+                f"{where} must have the unaltered pictures' labels, in the same order; "
+                f"{number} of {len(wanted)} differ"
             )
     return one

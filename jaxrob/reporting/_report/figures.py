@@ -77,7 +77,6 @@ def curves(
     for share in (0, 0.2, 0.4, 0.6, 0.8, 1):
         parts.append(_segment("grid", _LEFT, _y(share), _RIGHT, _y(share)))
         parts.append(_text(_LEFT - 6, _y(share) + 4, _percent(share), "end"))
-    # Between levels that alone exist nothing is drawn.
     ticks = listed or {one: number(one) for one in _ticks(lower, upper)}
     for tick, text in ticks.items():
         parts.append(_text(x(tick), _BOTTOM + 15, short(text, 12)))
