@@ -94,9 +94,8 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
     shape = found.dataset.images.shape[1:]
     pairs = catalogue.all_made(request.alterations, shape, values.frost)
     altered = [one for one, _ in pairs]
-    if len(altered) < len(names):  # Of grey pictures.
-        names = [one.name for one in altered]
-        request = _with_names(request, names, values)
+    names = [one.name for one in altered]  # Grey pictures have no frost.
+    request = _with_names(request, names, values)
     reasons = [written.reason for _, written in pairs]
     replacing = Replacing(
         QUANTITIES, request.requirements, names, bool(values.regressions)
