@@ -57,6 +57,7 @@ _WHAT = flags.DEFINE_enum(
 )
 _GROUPS = flags.DEFINE_list("groups", ["10", "30", "100", "300"], "Groups.")
 _EACH = flags.DEFINE_integer("each", 20, "Images of a group, in the mean.", 1)
+_OF_SIZES = flags.DEFINE_list("sizes", [*_SIZES], "Of the groups.")
 _CORRELATIONS = flags.DEFINE_list("correlations", ["0", "0.1", "0.5", "1"], "Within.")
 _DRAWS = flags.DEFINE_integer("draws", 1000, "Test sets of each.", 1)
 _SEED = define.seed()
@@ -67,7 +68,7 @@ def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     rows = []
     numbers, within = map(int, _GROUPS.value), map(float, _CORRELATIONS.value)
-    for cell in itertools.product(numbers, _SIZES, within):
+    for cell in itertools.product(numbers, _OF_SIZES.value, within):
         for row in _cell(*cell):
             rows.append(row)
             print(

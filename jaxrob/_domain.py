@@ -13,7 +13,8 @@ import numpy as np
 from jaxrob._arguments.checks import checked_array, checked_sequence, checked_text
 from jaxrob._identity.identity import library, text
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._alteration import check_level
+from jaxrob.alterations._alteration import About, check_level
+from jaxrob.alterations._compose import merged
 from jaxrob.alterations._moves import fingerprinted_alteration
 
 #: A level: a number, or of a domain one number for each alteration.
@@ -24,9 +25,8 @@ Level = float | tuple[float, ...]
 class Domain:
     """Several alterations at once, applied one after the other.
 
-    In operation nothing changes alone: a camera on a rainy evening is dark, blurred and
-    turned at once. A level of a domain is a vector `[d]`, one number for each
-    alteration, and all levels together are a box.
+    A level of a domain is a vector `[d]`, one number for each alteration, and all its
+    levels together are a box.
 
     Example::
 
@@ -37,9 +37,7 @@ class Domain:
         curve = jaxrob.evaluate(classifier, dataset, domain, [[0, 0], [10, -0.3]])
 
     The order matters: noise that is then blurred is another picture than a blurred one
-    with noise. The physical order is that of the light's way: the scene and the optics
-    (rotation, zoom, blur), then the exposure (brightness, contrast), then the sensor's
-    noise, then storage (JPEG).
+    with noise. The physical order is optics, exposure, sensor noise, storage.
 
     Attributes:
       alterations: the alterations, the first is applied first. One that comes twice has
@@ -86,6 +84,12 @@ class Domain:
     def description(self) -> str:
         """As `Alteration.description`."""
         return f"{library()}: {text(self)}"
+
+    @property
+    def about(self) -> About:
+        """What its alterations say of their parameters."""
+        words = merged(self.alterations, "words")
+        return About("", merged(self.alterations, "parameters"), words)
 
     @property
     def stochastic(self) -> bool:
@@ -177,9 +181,9 @@ def fingerprinted(
     return dataclasses.replace(alteration, alterations=own)
 
 
-def plain_levels(levels: np.ndarray) -> list[Any]:
-    """Numbers of `[L]`, tuples of `[L, d]`: they have hashes."""
-    return [tuple(one) if isinstance(one, list) else one for one in levels.tolist()]
+def levels_of(levels: np.ndarray) -> list[Any]:
+    """Returns levels `[L]` as numbers, `[L, d]` as tuples, which have hashes."""
+    return [tuple(one) if levels.ndim > 1 else one for one in levels.tolist()]
 
 
 def level_text(level: Level | np.ndarray) -> str:

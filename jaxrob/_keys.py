@@ -92,4 +92,9 @@ def order_keys(key: jax.Array, index: jax.Array) -> jax.Array:
 
 
 def host_generator(key: jax.Array) -> np.random.Generator:
-    return np.random.default_rng(np.asarray(jax.random.bits(key, (4,), jnp.uint32)))
+    return np.random.default_rng(np.asarray(_seed(key)))
+
+
+@jax.jit
+def _seed(key: jax.Array) -> jax.Array:
+    return jax.random.bits(key, (4,), jnp.uint32)

@@ -1,15 +1,20 @@
 """Operating domains: levels of several alterations at once."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
+import scipy
 from common.timing import compilations
 
 import jaxrob
-from jaxrob import Alteration, Domain, alterations
+from jaxrob import Alteration, Domain, alterations, strategies
+from jaxrob.domains._levels import by_distribution
 
-from .engine.interrupted import classifier, images
+from .engine.interrupted import classifier, images, learnt
 from .engine.interrupted import weights as WEIGHTS
 
 KEY = jax.random.key(7)
@@ -149,3 +154,87 @@ def test_what_does_not_go_together_is_said(wrong, levels, names):
 def test_where_one_level_is_asked_for_a_domain_is_named(given):
     with pytest.raises(TypeError, match="jaxrob.assess_domain"):
         jaxrob.assess(classifier, DATASET, given, key=KEY)
+
+
+VOLUME = strategies.Volume(half_width=0.1)
+BOTH = Domain([ROTATION, BRIGHTNESS])
+SOME = jaxrob.Dataset(learnt.images[:400], learnt.labels[:400])
+
+
+def assess(domain=BOTH, threshold=0.7, dataset=SOME, **settings):
+    settings = {"key": KEY, "strategy": VOLUME} | settings
+    return jaxrob.assess_domain(classifier, dataset, domain, threshold, **settings)
+
+
+def test_the_accepted_volume_is_that_of_a_grid_and_resumes(tmp_path):
+    path = tmp_path / "journal"
+    found = assess(journal=path)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    again = assess(journal=path)
+    assert path.read_bytes() == content
+    middles = (np.arange(20) + 0.5) / 20
+    grid = np.stack(np.meshgrid(60 * middles - 30, middles - 0.5), -1).reshape(-1, 2)
+    accuracy = evaluate(BOTH, grid, SOME).accuracy
+    low, high = found.dataset_interval
+    assert low <= (accuracy >= 0.7).mean() <= high and high - low <= 0.2
+    assert found.confidence_interval.low <= low < high <= found.confidence_interval.high
+    assert (found.status, found.guarantee) == ("precise", "calibrated")
+    assert found.seen.sum() == found.evaluations and found.levels.shape[1] == 2
+    back = jaxrob.DomainAssessment.from_json(found.to_json())
+    assert back.to_json() == found.to_json()
+    assert dataclasses.replace(again, seconds=found.seconds).to_json() == back.to_json()
+
+
+def test_levels_follow_the_distribution():
+    points = np.random.default_rng(0).random((4000, 2))
+    each = [dist.Normal(0, 20), dist.Uniform(-1, 0.5)]
+    levels = by_distribution(BOTH, each)(points)
+    expected = scipy.stats.truncnorm(-1.5, 1.5, scale=20).ppf(points[:, 0])
+    np.testing.assert_allclose(levels[:, 0], expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(levels[:, 1], points[:, 1] - 0.5, atol=1e-9)
+    together = dist.GaussianCopula(
+        dist.Uniform(jnp.array([-30, -0.5]), jnp.array([30, 0.5])),
+        jnp.array([[1, 0.6], [0.6, 1]]),
+    )
+    levels = by_distribution(BOTH, together)(points)
+    normal = scipy.special.ndtri((levels + [30, 0.5]) / [60, 1])
+    np.testing.assert_allclose(np.corrcoef(normal.T)[0, 1], 0.6, atol=0.03)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [dist.Normal(0, 1)],
+        [dist.Normal(90, 0.1), dist.Normal(0, 1)],
+        dist.Normal(0, 1),
+        dist.Dirichlet(jnp.ones(2)),
+        [dist.Normal(0, 1), dist.VonMises(0, 1)],
+    ],
+)
+def test_a_distribution_that_does_not_fit_the_box_is_named(given):
+    with pytest.raises(ValueError, match="level_distribution"):
+        assess(level_distribution=given)
+
+
+@pytest.mark.slow
+def test_one_image_one_alteration_groups_and_twelve_alterations():
+    assert assess(dataset=SOME[:1]).confidence_interval == (0, 1)
+    low, high = assess(Domain([BRIGHTNESS])).dataset_interval
+    alone = jaxrob.assess(classifier, SOME, BRIGHTNESS, 0.7)
+    assert low <= alone.robustness <= high
+    groups = {"patient": np.arange(400) // 4}
+    held = jaxrob.Dataset(SOME.images, SOME.labels, metadata=groups, groups="patient")
+    with pytest.warns(jaxrob.RobustnessWarning, match="groups"):
+        assert assess(dataset=held).confidence_interval is None
+    assert assess(Domain([BRIGHTNESS] * 12)).levels.shape[1] == 12
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"strategy": strategies.ASAP()}, {"measure": "f1"}, {"threshold": 2.0}],
+    ids=lambda one: next(iter(one)),
+)
+def test_what_gives_no_volume_is_named(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        assess(**wrong)

@@ -298,6 +298,19 @@ def lengths_text(shape: str, lengths: dict[str, int]) -> str:
     return f" with {', '.join(parts)}" if parts else ""
 
 
+def check_integers(name: str, array: jax.Array | np.ndarray) -> None:
+    """Rejects an array whose integers JAX would wrap around."""
+    dtype = jax.dtypes.canonicalize_dtype(array.dtype)
+    if dtype == array.dtype or not jnp.issubdtype(dtype, jnp.integer):
+        return
+    limits = jnp.iinfo(dtype)
+    if array.min(initial=0) < limits.min or array.max(initial=0) > limits.max:
+        raise ValueError(
+            f"{name} must lie in [{limits.min}, {limits.max}], JAX's integers unless "
+            f"jax_enable_x64 is set; got {array.min()} to {array.max()}"
+        )
+
+
 def checked_images(images: Any) -> np.ndarray | jax.Array:
     """Returns images in a type that devices support and in native byte order."""
     # It does not copy arrays that are so already, and does not look at the values.

@@ -24,7 +24,7 @@ def named(value: Any) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if isinstance(value, Tracer):
-        return f"an array that is being traced, of type {kind}"
+        return f"an array being traced, {value.dtype} of the shape {value.shape}"
     if isinstance(value, bool | int | float | complex | str | bytes | np.generic):
         text = repr(value)
         return f"{text if len(text) <= 80 else text[:77] + '...'}, of type {kind}"

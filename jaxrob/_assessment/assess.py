@@ -11,20 +11,15 @@ from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_choice, check_type, checked_sequence
 from jaxrob._arguments.texts import collected, warn
-from jaxrob._assessment.assessment import Assessment
+from jaxrob._assessment.assessment import Assessment, ListedLevels
 from jaxrob._assessment.criterion import Criterion, Tolerance
-from jaxrob._assessment.explore import (
-    Exploration,
-    check_few,
-    check_has_all_levels,
-    explore,
-)
+from jaxrob._assessment.explore import Exploration, check_few, explore, listed
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import Score
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.evaluate import Arguments, Run, checked, prepare_run, source_ahead
-from jaxrob._engine.provenance import alteration_fingerprint, warn_of_copies
+from jaxrob._engine.provenance import alteration_fingerprint, warn_of_dependence
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import settings, words
 from jaxrob.alterations._recorded import Recorded
@@ -32,7 +27,6 @@ from jaxrob.metrics import RULES
 from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.metrics._measures import in_words, mean_named, measure_named
 from jaxrob.strategies import ASAP, Strategy
-from jaxrob.strategies._levels import Listed
 from jaxrob.strategies._strategy import check_strategy
 
 # If fewer inputs are decided, the undecided rest may matter more.
@@ -146,16 +140,15 @@ def assess(
             score,
         )
     )
-    check_has_all_levels(alterations, strategy or rule or tolerance)
-    strategy = ASAP() if strategy is None else strategy
-    check_strategy(strategy)
     measure = checked_measure(measure, arguments.score)
     wanted = "a jaxrob.Tolerance or None"
     check_type("tolerance", tolerance, Tolerance | None, wanted)
     scoring = tolerance or Tolerance()
     confidence_level = checked_confidence_level(confidence_level)
     criterion = Criterion(threshold, measure, alpha, scoring, confidence_level)
-    check_few(strategy, criterion, rule)
+    check_few(strategy, criterion, rule, alterations)
+    strategy = ASAP() if strategy is None else strategy
+    check_strategy(strategy)
     rule = _checked_rule(rule, strategy, scoring)
     criterion.check(classifier, reduced)
     for one in alterations:
@@ -167,9 +160,9 @@ def assess(
     ):
         explorations = explore(run, criterion, strategy)
         length = int(explorations[0].curve.counts.inputs.sum(-1).max())
-        if isinstance(run.dataset, Dataset):
-            length = len(run.dataset)  # `FewImages` saw some of them.
-        warn_of_copies(run.source()["dataset"], length)
+        if (few := explorations[0].sampling) is not None:
+            length = few.num_images
+        warn_of_dependence(run.source()["dataset"], length)
     results = tuple(
         result_of(run, place, exploration, criterion, rule, strategy)
         for place, exploration in enumerate(explorations)
@@ -223,12 +216,12 @@ def result_of(
     rule: str,
     strategy: Strategy,
 ) -> Assessment:
-    alteration, source = run.alterations[place], run.source()
+    alteration = run.alterations[place]
     curve = criterion.with_unknown(exploration.curve)
-    weights = None
-    if isinstance(alteration, Recorded):
-        strategy, weights = Listed(alteration.listed), alteration.weights
-        rule = strategy.rule
+    levels = None
+    if (only := listed(alteration)) and isinstance(alteration, Recorded):
+        strategy, rule, of = only, "count", alteration.pictures
+        levels = ListedLevels(np.array(of.weights), of.names)
     bound, scores, scoring = exploration.error_bound, None, criterion.scoring
     if exploration.sampling is not None:
         bound = None
@@ -265,21 +258,25 @@ def result_of(
         warnings=(*run.warned, *run.warned_of_each[place]),
         scores=scores,
         curve=curve,
-        provenance=source
-        | {
-            "alteration": alteration_fingerprint(alteration),
-            "stochastic": source["stochastic"] or alteration.stochastic,
-            "settings": settings(alteration, run.image.shape),
-            "words": words(alteration),
-        },
+        provenance=provenance_of(run, alteration),
         seconds=exploration.seconds,
         sampling=exploration.sampling,
         confidence_level=criterion.confidence_level,
-        weights=weights,
+        listed=levels,
     )
     with collected() as found:
         _warn_of_undecided(result)
     return dataclasses.replace(result, warnings=(*result.warnings, *found))
+
+
+def provenance_of(run: Run, alteration: Any) -> dict[str, Any]:
+    source = run.source()
+    return source | {
+        "alteration": alteration_fingerprint(alteration),
+        "stochastic": source["stochastic"] or alteration.stochastic,
+        "settings": settings(alteration, run.image.shape),
+        "words": words(alteration),
+    }
 
 
 def _warn_of_undecided(result: Assessment) -> None:

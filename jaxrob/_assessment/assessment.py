@@ -33,7 +33,6 @@ from jaxrob._files import parsed
 from jaxrob.alterations._alteration import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval, measures
 from jaxrob.metrics._measures import MEAN, TOP_K, any_measure, measure_named
-from jaxrob.metrics._robustness import listed_interval, listed_robustness
 from jaxrob.strategies._strategy import STATUSES
 
 _UNIT = Number(at_least=0, at_most=1)
@@ -81,6 +80,13 @@ class Provenance(NamedTuple):
 
 
 _Interval = Annotated[ConfidenceInterval, Row(_UNIT, ascends=True)]
+
+
+class ListedLevels(NamedTuple):
+    """Levels that alone exist: what they count, and their names, if they have any."""
+
+    weights: Annotated[np.ndarray, Array("L", at_least=0)]
+    names: tuple[str, ...] = ()
 
 
 class Sampling(NamedTuple):
@@ -151,8 +157,8 @@ class Assessment(Document):
       sampling: how few images were looked at, and what they leave open; None if all
         were. `curve` then counts the images seen, not as many at every level.
       confidence_level: the coverage of the intervals, in (0, 1).
-      weights: float64 `[L]`, what each level counts in the robustness, if only these
-        levels exist (`jaxrob.alterations.recorded`); None for a range.
+      listed: the levels' `weights` in the robustness, float64 `[L]`, and `names`, if
+        only these exist (`jaxrob.alterations.recorded`); None for a range.
     """
 
     alteration: str
@@ -173,9 +179,7 @@ class Assessment(Document):
     seconds: Annotated[float, Number(at_least=0)]
     sampling: Sampling | None = None
     confidence_level: Annotated[float, Number(above=0, below=1)] = 0.95
-    weights: Annotated[
-        np.ndarray | None, Array("L", at_least=0), Layout(may_lack=True)
-    ] = None
+    listed: Annotated[ListedLevels | None, Layout(may_lack=True)] = None
 
     def __repr__(self) -> str:
         """The question, the answer with its two errors, and how many warnings."""
@@ -298,14 +302,21 @@ class Assessment(Document):
 
     def interval_at(self, confidence_level: float) -> ConfidenceInterval:
         """As `confidence_interval` from all images, of another confidence level."""
-        question = self.counts, self.measure, self.threshold
-        if self.weights is not None:
-            low, high = listed_interval(*question, self.weights, confidence_level)
-        else:
-            bounds = self.lower, self.upper
+        if self.listed is None:
             low, high = metrics.confidence_interval(
-                self.levels, *question, confidence_level, bounds=bounds
+                self.levels,
+                self.counts,
+                self.measure,
+                self.threshold,
+                confidence_level,
+                bounds=(self.lower, self.upper),
             )
+        else:
+            # A level may seem to be on one wrong side: half of Bonferroni's error.
+            number = max(2, np.count_nonzero(self.listed.weights))
+            error = (1 - confidence_level) * 2 / number
+            ends = metrics.bands(self.counts, self.measure, 1 - error)
+            low, high = map(self._robustness_of, ends)
         return ConfidenceInterval(
             float(np.fmin(low, self.robustness)), float(np.fmax(high, self.robustness))
         )
@@ -360,8 +371,9 @@ class Assessment(Document):
         )
 
     def _robustness_of(self, values: np.ndarray) -> float:
-        if self.weights is not None:
-            return listed_robustness(values, self.threshold, self.weights)
+        if self.listed is not None:
+            weights = self.listed.weights
+            return math.fsum(weights[values >= self.threshold]) / math.fsum(weights)
         return metrics.heaviside_robustness(
             self.levels, values, self.threshold, self.rule
         )
@@ -395,9 +407,8 @@ class Assessment(Document):
     def of_groups(self) -> "Assessment":
         """The assessment in which each group of images counts once, whatever its size.
 
-        The measure at a level is the mean over the groups of the accuracy, or the mean
-        score, within each; "images" then are groups, which are independent. Images of
-        which nothing is decided count in no group. The levels were chosen for all
+        The measure is the mean over groups of the accuracy, or the mean score, within
+        each, of what is decided; its images are groups. The levels were chosen for all
         images: `error_bound` says what that leaves open.
 
         Raises:
@@ -413,8 +424,9 @@ class Assessment(Document):
 
         Of recorded pictures each is one level.
         """
-        if self.weights is not None:
-            levels = self.levels[self.values >= self.threshold].tolist()
+        if self.listed is not None:
+            counted = (self.values >= self.threshold) & (self.listed.weights > 0)
+            levels = self.levels[counted].tolist()
             return tuple(Interval(level, level) for level in levels)
         return metrics.accepted_intervals(self.levels, self.values, self.threshold)
 

@@ -283,7 +283,7 @@ def question_of(one: Assessment) -> Question:
         one.lower,
         one.upper,
         curve.table and curve.table.groups,
-        None if one.weights is None else one.weights / one.weights.sum(),
+        one.listed and one.listed.weights / one.listed.weights.sum(),
     )
 
 

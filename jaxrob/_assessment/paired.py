@@ -228,7 +228,7 @@ class _Swaps(NamedTuple):
     other: np.ndarray  # `[C, 1]`, the second's counts without swaps
     # Sparse `[C, D]`, what swapping each of D images adds to the first's counts, and
     # takes from the second's.
-    moves: scipy.sparse.csr_array
+    moves: "scipy.sparse.csr_array"  # slow to import
 
 
 def _swaps_at(

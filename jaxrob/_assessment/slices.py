@@ -15,7 +15,7 @@ from jaxrob._metadata import ImageTable
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._counts import quotient
 from jaxrob.metrics._curvature import open_width
-from jaxrob.metrics._measures import any_measure, mean_named
+from jaxrob.metrics._measures import any_measure
 from jaxrob.strategies import History, Task
 
 # More slices than this are most likely a column that tells single images apart.
@@ -76,14 +76,13 @@ def by_column(
             f"column must have at most {_MOST} values; {column!r} has {len(places)}. "
             "Give bins, or a column of fewer"
         )
-    error = (1 - whole.confidence_level) / len(places)
+    level = 1 - (1 - whole.confidence_level) / len(places)
     found = []
     for place in places:
         one = _restated(whole, curve.of_images(of_image == place))
         joint = ConfidenceInterval(math.nan, math.nan)
         if not math.isnan(one.robustness):
-            more = dataclasses.replace(one, confidence_level=1 - error)
-            joint = more.confidence_interval
+            joint = dataclasses.replace(one, confidence_level=level).confidence_interval
         found.append(Slice(values[place], one, joint))
     return Slices(column, tuple(sorted(found, key=_order)))
 
@@ -99,8 +98,7 @@ def of_groups(whole: Assessment) -> Assessment:
         scores = np.where(curve.unknown, np.nan, curve._is_right)
     else:
         raise ValueError(
-            "of_groups is of the accuracy or the mean of a score, which a group has "
-            f"alone; this assessment's measure is {whole.measure!r}"
+            f"of_groups needs the accuracy or a mean score; got {whole.measure!r}"
         )
     known = ~np.isnan(scores)
     sums, numbers = (
@@ -109,24 +107,20 @@ def of_groups(whole: Assessment) -> Assessment:
     )
     means = quotient(sums, numbers, np.nan)[:, numbers.any(0)]
     about = ScoreFacts(f"{whole.measure} of groups", "1", None)
+    provenance = {**whole.provenance, "score": about._asdict()}
     # Of one image each, they have the same intervals as groups of one size.
     alone = ImageTable(np.arange(means.shape[1], dtype=np.int32))
-    whole = dataclasses.replace(
-        whole,
-        measure=mean_named(about.name),
-        provenance={**whole.provenance, "score": about._asdict()},
-    )
-    return _restated(whole, ScoreCurve(curve.levels, means, about.name, alone))
+    curve = ScoreCurve(curve.levels, means, about.name, alone)
+    whole = dataclasses.replace(whole, measure=curve.measure, provenance=provenance)
+    return _restated(whole, curve)
 
 
 def _answered(what: str, whole: Assessment) -> tuple[Curve | ScoreCurve, ImageTable]:
-    if whole.sampling is not None:
+    if whole.sampling is not None or whole.scores is not None:
         raise ValueError(
-            f"{what} needs the answers on all images; this assessment is from few of "
-            "them. Assess without FewImages"
+            f"{what} needs the answers on all images, each accepted or not; this "
+            "assessment is from few of them, or with tolerance. Assess without"
         )
-    if whole.scores is not None:
-        raise ValueError(f"{what} is of the plain robustness, without tolerance")
     table = getattr(whole.curve, "table", None)
     if not isinstance(whole.curve, Curve | ScoreCurve) or table is None:
         raise ValueError(
@@ -155,7 +149,8 @@ def _restated(whole: Assessment, curve: Curve | ScoreCurve) -> Assessment:
     )
     task = Task(whole.lower, whole.upper, whole.threshold, whole.identity)
     bound = whole.error_bound
-    if bound is not None and whole.weights is None:
+    are_listed = whole.listed is not None
+    if bound is not None and not are_listed:
         # The strategy looked for the crossings of all images' curve, so a slice's
         # may lie in any interval whose ends differ, or that images leave open.
         accepted = values >= whole.threshold
@@ -168,9 +163,7 @@ def _restated(whole: Assessment, curve: Curve | ScoreCurve) -> Assessment:
         whole,
         curve=curve,
         error_bound=bound,
-        diagnostics=diagnose(task, history, whole.diagnostics.points)
-        if whole.weights is None
-        else whole.diagnostics,
+        diagnostics=diagnose(task, history, whole.diagnostics.points, are_listed),
         warnings=(),
     )
 

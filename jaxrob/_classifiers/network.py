@@ -263,9 +263,7 @@ def checked_layout(
 def preprocessed(
     function: Callable[..., Any], preprocessing: Preprocessing
 ) -> Callable[..., Any]:
-    if preprocessing.is_none:
-        return function
-    return Preprocessed(function, preprocessing)
+    return function if preprocessing.is_none else Preprocessed(function, preprocessing)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -300,9 +298,7 @@ def outputs_after(activation: str) -> str | None:
 
 def snapshot(tree: Any) -> Any:
     # Training in place may write into arrays, assign variables, or donate buffers.
-    return jax.tree.map(
-        lambda leaf: leaf.copy() if hasattr(leaf, "copy") else leaf, tree
-    )
+    return jax.tree.map(lambda one: one.copy() if hasattr(one, "copy") else one, tree)
 
 
 def _numbers(name: str, value: Any) -> tuple[float, ...]:

@@ -19,7 +19,7 @@ from jaxrob._classifiers.network import (
     checked_layout,
     outputs_after,
 )
-from jaxrob._devices.host_function import HostFunction
+from jaxrob._devices.host_function import MOST_IMAGES, HostFunction
 from jaxrob._files import check_regular, open_file
 
 # The limit of protocol buffers; larger networks keep their weights beside the file.
@@ -148,7 +148,7 @@ def _input(session: Any, path: pathlib.Path) -> tuple[Any, tuple[int | None, ...
             "Classifier.from_host"
         )
     lengths = tuple(n if isinstance(n, int) else None for n in source.shape)
-    if len(lengths) < 2:
+    if len(lengths) < 2 or 0 in lengths or (lengths[0] or 1) > MOST_IMAGES:
         raise ValueError(
             f"{path}: its input {source.name!r} must be images [B, ...]; got the shape "
             f"{source.shape}"

@@ -104,6 +104,29 @@ _COMMANDS = {
         },
         module="roma",
     ),
+    "domain": _Command(
+        "How robust a network is to several alterations at once, in their order.",
+        "",
+        (0, 0),
+        _NETWORK
+        | {
+            "What is measured": (define.measuring, define.domain),
+            "What is good enough": (
+                define.requirements(
+                    *("accepted_volume.low", "accepted_volume"),
+                    *("failure_probability.high", "failure_probability"),
+                ),
+            ),
+            "What is written": (
+                define.report,
+                define.tester,
+                define.output,
+                define.outcomes,
+            ),
+            "How it runs": (define.running,),
+        },
+        module="domain",
+    ),
     "compare": _Command(
         "Whether a network is less robust than an earlier one; status 1 if it is.",
         "old new",

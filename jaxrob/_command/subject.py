@@ -29,7 +29,9 @@ from jaxrob._command.network import (
 from jaxrob._command.programs import keep_programs
 from jaxrob._dataset import check_labels_below
 from jaxrob._engine.preflight import check_class_names
+from jaxrob._engine.queue import shared_size
 from jaxrob._engine.step import UNALTERED
+from jaxrob.alterations._recorded import Recorded
 from jaxrob.reporting import Plan, Requirement
 from jaxrob.reporting._requirements import AT_LEAST
 from jaxrob.strategies import ASAP, FewImages, Including, Strategy, Uniform
@@ -143,17 +145,26 @@ def _check(subject: Subject) -> None:
 _FEW = 16
 
 
-def first_look(subject: Subject, seed: int) -> None:
+def first_look(
+    subject: Subject,
+    seed: int,
+    strategy: Strategy | None = None,
+    batch_size: int | None = None,
+) -> None:
     """Rejects a network whose outputs are NaN, or not what `--outputs` declares."""
     classifier, dataset = subject
     # From all over the data, because sorted folders start with one class.
     few = np.unique(np.linspace(0, len(dataset) - 1, _FEW).astype(int))
-    key = jax.random.key(seed)
+    key, size = jax.random.key(seed), None
+    if strategy is not None:
+        size = shared_size(classifier, dataset, batch_size, _levels(strategy)[0])
     try:
         with warnings.catch_warnings():
             # They come again from the work itself.
             warnings.simplefilter("ignore", jaxrob.RobustnessWarning)
-            jaxrob.evaluate(classifier, dataset[few], UNALTERED, [0.0], key=key)
+            jaxrob.evaluate(
+                classifier, dataset[few], UNALTERED, [0.0], key=key, batch_size=size
+            )
     except ValueError as error:
         if not was_computing(error):
             raise
@@ -262,6 +273,11 @@ def print_passes(
     levels = f"{number} levels"
     if about:
         levels = f"about {levels} ({fewest} to {most})"
+    recorded = [one for one in altered if isinstance(one, Recorded)]
+    for one in recorded:
+        print(f"  {one.name}: {images} images x {len(one.pictures.at)} recorded levels")
+    if not (altered := [one for one in altered if one not in recorded]):
+        return
     for one in altered:
         print(f"  {one.name} [{one.lower:g}, {one.upper:g}] {one.unit}".rstrip())
     passes = images * number * len(altered)

@@ -15,12 +15,7 @@ from jaxrob._domain import AnyAlteration, level_text
 from jaxrob._engine.blocks import Block
 from jaxrob._engine.journal import array_entry
 from jaxrob._engine.scores import Scored, ScoreRule
-from jaxrob._numbers import (
-    first_largest,
-    largest,
-    log_normalised,
-    mean_over_samples,
-)
+from jaxrob._numbers import first_largest, largest, log_normalised, mean_over_samples
 from jaxrob.metrics._counts import Counts, count
 
 # The predicted class where the classifier returned no distribution.
@@ -236,6 +231,8 @@ class OfScores(NamedTuple):
         alteration: AnyAlteration,
     ) -> Scored[np.ndarray]:
         found = np.asarray(answers.score, np.float64)
+        # Of single precision the decimal that is meant, or 0.7 would fail 0.7.
+        found = np.where(np.float32(found) == found, np.round(found, 7), found)
         fits = (found >= -_ROUNDING_OF_SCORES) & (found <= 1 + _ROUNDING_OF_SCORES)
         if not fits.all():
             row, column = np.argwhere(~fits)[0]

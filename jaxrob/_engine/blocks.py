@@ -13,12 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxrob._dataset import (
-    BatchedDataset,
-    Dataset,
-    are_classes,
-    check_labels_below,
-)
+from jaxrob._dataset import BatchedDataset, Dataset, are_classes, check_labels_below
 from jaxrob._devices.blocks import (
     Kept,
     bucket,
@@ -74,14 +69,6 @@ class CountedBatches:
 
     def __len__(self) -> int:
         return len(self.labels)
-
-    @property
-    def name(self) -> str:
-        return self.batches.name
-
-    @property
-    def class_names(self) -> tuple[str, ...] | None:
-        return self.batches.class_names
 
 
 def placed_blocks(
@@ -170,8 +157,9 @@ def _check_labels(
 ) -> None:
     if num_classes is None:
         return
-    name = f"labels of {dataset.name}"
-    check_labels_below(block.labels, num_classes, name, dataset.class_names)
+    source = dataset.batches if isinstance(dataset, CountedBatches) else dataset
+    name = f"labels of {source.name}"
+    check_labels_below(block.labels, num_classes, name, source.class_names)
 
 
 def padded_labels(labels: np.ndarray, size: int) -> np.ndarray:

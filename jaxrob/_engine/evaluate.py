@@ -14,6 +14,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import (
+    as_written,
     check_type,
     checked_array,
     checked_flag,
@@ -39,6 +40,7 @@ from jaxrob._engine.provenance import provenance, score_facts
 from jaxrob._engine.queue import evaluate_queue, everywhere
 from jaxrob._engine.scores import ScoreRule, check_labels_move, rule_of
 from jaxrob._engine.step import UNALTERED
+from jaxrob._identity.identity import text
 from jaxrob._keys import checked_key
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
@@ -127,7 +129,7 @@ def evaluate(
     arguments = checked(shared, AnyAlteration, "a jaxrob.Alteration or jaxrob.Domain")
     shape = "L, d" if isinstance(alteration, Domain) else "L"
     axes = {"d": len(members(alteration))}
-    levels = checked_array("levels", levels, shape, axes=axes).astype(np.float64)
+    levels = as_written(checked_array("levels", levels, shape, axes=axes))
     found = alteration.canonical(levels)
     canonical, inverse = np.unique(found, axis=0, return_inverse=True)
     with own_errors(), prepare_run(arguments) as run:
@@ -241,6 +243,8 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
                 source,
                 mesh,
                 execution.kind.read,
+                # Of one on the host the version alone tells.
+                {"score": text(rule.score)} if rule and rule.on_devices else None,
             ) as cached:
                 execution = dataclasses.replace(
                     execution, reduced=arguments.reduced, cached=cached

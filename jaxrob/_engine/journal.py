@@ -28,7 +28,7 @@ from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._devices.blocks import joined, taken
 from jaxrob._devices.mesh import ImageMesh, from_first, is_first
-from jaxrob._domain import AnyAlteration, Level, plain_levels
+from jaxrob._domain import AnyAlteration, Level, levels_of
 from jaxrob._engine.provenance import alteration_fingerprint
 from jaxrob._files import check_regular, lock, sync
 from jaxrob._identity.identity import name_of
@@ -239,9 +239,8 @@ def _opened_by_first(
             records = journal.records
         except (OSError, ValueError) as error:
             failure = error
-    message = None if failure is None else str(failure)
-    is_os_error = isinstance(failure, OSError)
-    message, is_os_error, records = from_first([message, is_os_error, records], mesh)
+    shared = [failure and str(failure), isinstance(failure, OSError), records]
+    message, is_os_error, records = from_first(shared, mesh)
     if failure is not None:
         raise failure
     if message is not None:
@@ -448,7 +447,7 @@ class CachedAnswers:
         answers: Any,
         in_random_order: bool,
     ) -> None:
-        for position, level in enumerate(plain_levels(levels)):
+        for position, level in enumerate(levels_of(levels)):
             row = taken(answers, position)
             pieces = self._pieces.setdefault((name, level, in_random_order), [])
             pieces.append((start, row))
@@ -463,6 +462,7 @@ def cached_answers_in(
     source: Callable[[], dict[str, Any]],
     mesh: ImageMesh,
     read_answers: Callable[[dict[str, Any], int], Any],
+    settings: dict[str, Any] | None,
 ) -> Iterator[CachedAnswers | None]:
     """Opens a journal and yields its cached answers; None without a path."""
     for alteration in () if path is None else alterations:
@@ -471,5 +471,5 @@ def cached_answers_in(
                 "journal must tell alterations from others, and a function on the host "
                 f"cannot be looked into; {alteration.name} calls one"
             )
-    with opened(path, "answers", classifier, source, mesh) as journal:
+    with opened(path, "answers", classifier, source, mesh, settings) as journal:
         yield None if journal is None else CachedAnswers(journal, read_answers)

@@ -26,13 +26,7 @@ from jaxrob._domain import AnyAlteration
 from jaxrob._engine.answers import HostAnswers
 from jaxrob._engine.blocks import Block, PlacedBlock, first_batch, padded_labels, picked
 from jaxrob._engine.execution import Execution, noted
-from jaxrob._engine.step import (
-    Ask,
-    Compiled,
-    altered,
-    levels_are_sequential,
-    preparing,
-)
+from jaxrob._engine.step import Ask, Compiled, altered, levels_are_sequential, preparing
 from jaxrob._keys import classifier_keys
 from jaxrob._numbers import as_floats
 
@@ -196,8 +190,10 @@ def check_unaltered(
 
 
 def are_doubtful(answers: HostAnswers, num_classes: int) -> bool:
-    """Whether "logits" may be something else: all of one side, or in [0, 1]."""
-    if _is_flat(answers.confidence, num_classes):
+    """Whether "logits" may be something else: percent, of one side, or in [0, 1]."""
+    # Of percent most softmaxes are 1.
+    is_sure = np.mean(answers.confidence > 1 - 1e-6) > 0.5
+    if is_sure or _is_flat(answers.confidence, num_classes):
         return True
     sides = answers.predicted[answers.confidence > 0.5]  # 0 is on neither side.
     return num_classes == 2 and (not sides.size or not np.ptp(sides))
@@ -257,6 +253,19 @@ def _doubt_of_logits(
         for what, low, high, half, fix in _COLUMNS:
             if low <= column.min() and column.max() <= high:
                 return _doubt_of_column(column, labels, what, half, fix)
+    elif 0 <= rows.min() and 0.5 < rows.max() <= 1:
+        return (
+            f"{so}values in [0, 1], as of a sigmoid for each class. Their softmax is "
+            'nearly flat: pass outputs="sigmoid", or "scores".'
+        )
+    total = rows.sum(axis=-1)
+    scale = total.max()
+    if np.ptp(total) <= _SUM_TOLERANCE * scale and scale > 2 and rows.min() >= 0:
+        if np.ptp(rows, 1).max() > 0.01 * scale:  # Not the same for every image.
+            return (
+                f"{so}distributions that add up to {scale:.3g}, as percent do: divide "
+                'them by it, and pass outputs="probabilities".'
+            )
     # Of confident ones the curve says it.
     is_flat = _is_flat(scipy.special.softmax(rows, -1).mean(axis=0), rows.shape[-1])
     if is_flat and images_differ and np.ptp(rows, 1).max() <= 1e-6 * np.abs(rows).max():

@@ -230,9 +230,17 @@ def _copies(contents: Sequence[Any], groups: np.ndarray | None) -> int:
 
 # The share of copies from which on intervals are much too narrow.
 _MOST_COPIES = 0.01
+# Of fewer effective groups little is known of how groups differ.
+_FEWEST_GROUPS = 10
 
 
-def warn_of_copies(facts: Mapping[str, Any], length: int) -> None:
+def warn_of_dependence(facts: Mapping[str, Any], length: int) -> None:
+    effective = facts.get("groups", {}).get("effective", _FEWEST_GROUPS)
+    if effective < _FEWEST_GROUPS:
+        warn(
+            f"the images are worth {effective:.3g} groups of one size: the intervals "
+            "for images to come are wide because groups are few; only more groups help"
+        )
     copies = facts.get("copies", 0)
     if copies > _MOST_COPIES * length:
         warn(

@@ -13,11 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.texts import computing
+from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.network import on_host
+from jaxrob._classifiers.trace import trace_info
 from jaxrob._curve import AnyCurve
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.blocks import bucket, rows_in_memory
-from jaxrob._devices.mesh import platform, put, sharded
-from jaxrob._domain import AnyAlteration, plain_levels
+from jaxrob._devices.mesh import checked_mesh, platform, put, sharded
+from jaxrob._domain import AnyAlteration, levels_of
 from jaxrob._engine.answers import AnswerCollector, CountCollector
 from jaxrob._engine.blocks import (
     Block,
@@ -33,25 +36,20 @@ from jaxrob._engine.execution import (
     images_in_block,
     levels_in_step,
     noted,
+    rows_for,
     rows_of_a_level,
 )
-from jaxrob._engine.step import (
-    Ask,
-    altered,
-    computed,
-    is_apart,
-    levels_are_sequential,
-    preparing,
-)
+from jaxrob._engine.step import Ask, altered, is_apart, levels_are_sequential, preparing
 from jaxrob._engine.tasks import EvaluationTask, run_tasks
 from jaxrob._keys import order_keys
+from jaxrob.alterations._recorded import Recorded
 from jaxrob.strategies._drive import Span
 from jaxrob.strategies._strategy import BLOCK
 
 
 def everywhere(alteration: AnyAlteration, levels: np.ndarray) -> list[Span]:
     """Returns the spans of all images, even of an unknown number."""
-    return [Span(alteration, level, 0, sys.maxsize) for level in plain_levels(levels)]
+    return [Span(alteration, level, 0, sys.maxsize) for level in levels_of(levels)]
 
 
 def evaluate_queue(
@@ -112,8 +110,21 @@ def _choose_programs(
     kept, answerer = execution.kept, execution.answerer
     if kept.is_apart is None:
         each = number / alterations if number else math.inf
-        apart = is_apart(execution.info, images, each, alterations, execution.mesh)
+        apart = is_apart(execution.info, images, each, execution.mesh)
         kept.is_apart = apart and not answerer.is_on_host
+
+
+def shared_size(
+    classifier: Classifier, dataset: Dataset, batch_size: int | None, levels: int
+) -> int | None:
+    """Returns the images in a block of a run, if the network is a program apart."""
+    # A look at few images before the run, in such a block, then compiles it for both.
+    shape, mesh = dataset.images.shape[1:], checked_mesh(None, classifier.variables)
+    rows, length = rows_for(classifier, shape, mesh), len(dataset)
+    size = images_in_block(classifier, rows, length, batch_size, mesh)
+    info = trace_info(classifier, shape)
+    apart = is_apart(info, size, length * levels, mesh)
+    return size if apart and on_host(classifier.apply_fn) is None else None
 
 
 def _rows_of_a_block(
@@ -173,13 +184,8 @@ def answer_parts(
     for place, part in enumerate(parts):
         by_alteration.setdefault(part.alteration, []).append(place)
     tasks = [new_task(places) for places in by_alteration.values()]
-    starts = sorted(
-        {
-            start
-            for part in parts
-            for start in range(part.start // cut * cut, part.stop, cut)
-        }
-    )
+    begins = (range(part.start // cut * cut, part.stop, cut) for part in parts)
+    starts = sorted(set[int]().union(*begins))
     placed = picked_blocks(
         dataset, order, starts, cut, kind.num_classes, execution.mesh, execution.kept
     )
@@ -237,6 +243,7 @@ def _tried_rows(
     if (
         not isinstance(dataset, Dataset)
         or platform(mesh) != "cpu"
+        or isinstance(spans[0].alteration, Recorded)
         or mesh.is_multi_process
         or execution.answerer.is_on_host
         or execution.batch_size is not None
@@ -298,16 +305,15 @@ def _seconds(
     levels = np.array([middle.level] * each, np.float32)
     block = np.zeros((size, *shape), dtype), np.arange(size, dtype=np.uint32)
     images, index, labels = put((*block, np.zeros(size, np.int32)), sharded(mesh))
-    alteration = computed(middle.alteration)
-    prepared = preparing(images, index, key, alteration, mesh).run()
+    prepared = preparing(images, index, key, middle.alteration, mesh).run()
     placed = PlacedBlock(Block(np.zeros(size, np.int32), 0), images, index, labels)
-    ask = Ask(placed, prepared, alteration, levels, 1)
+    ask = Ask(placed, prepared, middle.alteration, levels, 1)
 
     def run() -> Any:
         asked = altered(ask, mesh) if apart else ask
         return execution.answerer.dispatch(asked)
 
-    apart = is_apart(execution.info, size, math.inf, 1, mesh)
+    apart = is_apart(execution.info, size, math.inf, mesh)
     jax.block_until_ready(run())
     return min(_timed(run) for _ in range(_REPEATS)) / on_each
 

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob._arguments.checks import check_integers
 from jaxrob._arguments.messages import class_outputs, named
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import ROWS, OnHost, Score, inputs_of, on_host
@@ -26,7 +27,6 @@ from jaxrob._domain import AnyAlteration
 from jaxrob._identity.identity import Fingerprinted, traced
 from jaxrob._identity.program import fingerprint_of
 from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
-from jaxrob.alterations._moves import check_integers
 
 # Boxes that end here lie in one pixel, or are fractions of the picture, up to rounding.
 _ONE_PIXEL = 1.001
@@ -207,7 +207,7 @@ def _check_boxes(
             f"labels look like masks: all have the images' size {size}, and the score "
             'says labels="boxes", which are [M, 4 + k]: say labels="masks"'
         )
-    known, level = [np.zeros((0, 4))], float(alteration.identity)
+    known, level = [], float(alteration.identity)
     for index, label in enumerate(labels):
         try:
             _moved_boxes(alteration, label, level, image_shape)
@@ -219,8 +219,19 @@ def _check_boxes(
                 f'"boxes": {error}'
             ) from error
         if np.size(_boxes(label)):
-            known.append(np.asarray(_boxes(label))[:, :4])
-    found = np.concatenate(known)
+            known.append(np.asarray(_boxes(label)))
+    if {one.shape[1] for one in known} == {8}:
+        rows = np.concatenate(known)
+        sides = np.diff(rows[rows.any(1)].reshape(-1, 4, 2), axis=1)
+        off = np.abs(sides[:, 0] + sides[:, 2]).sum(1)
+        # Of four corners the third side goes back along the first.
+        if (off < np.abs(sides[:, 0]).sum(1) / 2).sum() > 0.9 * len(off):
+            raise ValueError(
+                'labels must be boxes x1, y1, x2, y2, by the score\'s labels="boxes"; '
+                f"got polygons of four corners, such as {rows[0]}: give the smallest "
+                "box around each"
+            )
+    found = np.concatenate([np.zeros((0, 4)), *(one[:, :4] for one in known)])
     wrong = ((found[:, :2] >= size[::-1]) | (found[:, 2:] <= 0)).any(axis=1)
     wrong &= (found[:, 2:] > found[:, :2]).all(axis=1)  # Empty ones pad.
     wrong |= found[:, 2:].max(initial=0) <= _ONE_PIXEL < max(size)

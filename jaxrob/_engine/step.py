@@ -21,7 +21,6 @@ from jaxrob._identity.program import operations
 from jaxrob._keys import alteration_keys, classifier_keys
 from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._recorded import Recorded
 
 
 def _as_it_is(image: jax.Array, level: jax.Array) -> jax.Array:
@@ -47,17 +46,16 @@ _FEW_FOR_A_ROUND = 2**36
 _FEW_ANSWERS = 2**13
 
 
-def is_apart(
-    info: TraceInfo, images: int, number: float, alterations: int, mesh: ImageMesh
-) -> bool:
+def is_apart(info: TraceInfo, images: int, number: float, mesh: ImageMesh) -> bool:
     """Whether a network and what alters its images are compiled as two programs."""
-    # All alterations then share the network's, which takes longest to compile: eight on
-    # an MNIST CNN take 10.6 s of CPU time for 15.4. But a level's images are copied and
-    # written to new memory, 1 to 10 us an image. So long runs have one program for
-    # both, unless the network takes far longer; and so do perceptrons, except on few
-    # images. The number of answers is one alteration's in the first round.
+    # All alterations, and later calls, then share the network's, which takes longest to
+    # compile: eight on an MNIST CNN take 10.6 s of CPU time for 15.4. But a level's
+    # images are copied and written to new memory, 1 to 10 us an image. So long runs
+    # have one program for both, unless the network takes far longer; and so do
+    # perceptrons, except on few images. The number of answers is one alteration's in
+    # the first round.
     operations = info.operations
-    has_few = alterations > 1 and number <= _FEW_ANSWERS
+    has_few = number <= _FEW_ANSWERS
     is_short = operations < _FEW_FOR_A_ROUND / max(number, 1)
     return platform(mesh) == "cpu" and (
         operations * images >= _MANY_FOR_A_LEVEL
@@ -168,11 +166,6 @@ def _multiplies(images_at: Callable[[jax.Array], jax.Array], level: jax.Array) -
     return operations(jax.make_jaxpr(images_at)(level).jaxpr) > 0
 
 
-def computed(alteration: AnyAlteration) -> AnyAlteration:
-    """What a step computes: nothing, of images that are altered already."""
-    return UNALTERED if isinstance(alteration, Recorded) else alteration
-
-
 def preparing(
     images: Any, index: Any, key: Any, alteration: AnyAlteration, mesh: ImageMesh
 ) -> Call:
@@ -257,10 +250,7 @@ def altered(ask: Ask, mesh: ImageMesh) -> Ask:
 
 
 def answerer_for(
-    classifier: Classifier,
-    key: jax.Array,
-    mesh: ImageMesh,
-    rule: ScoreRule | None,
+    classifier: Classifier, key: jax.Array, mesh: ImageMesh, rule: ScoreRule | None
 ) -> "Answerer":
     """Returns who answers for a placed classifier, or scores its outputs."""
     compiled = Compiled(classifier, key, mesh)

@@ -12,12 +12,13 @@ import numpy as np
 from jaxrob._arguments.texts import computing
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
-from jaxrob._devices.mesh import platform
+from jaxrob._devices.mesh import platform, put, put_whole, sharded
 from jaxrob._domain import AnyAlteration
 from jaxrob._engine.blocks import Block, PlacedBlock, beside
-from jaxrob._engine.execution import Execution, levels_in_step
+from jaxrob._engine.execution import Execution, levels_in_step, noted
 from jaxrob._engine.mistakes import are_doubtful, check_logits, check_network
-from jaxrob._engine.step import Ask, altered, computed, preparing
+from jaxrob._engine.step import UNALTERED, Ask, altered, preparing
+from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._recorded import Recorded
 from jaxrob.strategies._drive import Span
 
@@ -138,10 +139,10 @@ def _dispatched(
     if alteration not in execution.checked:
         execution.checked.add(alteration)
         execution.bar.compile(which)
-    # Recorded pictures are read a level at a time.
+    # Recorded pictures are altered already, and are read a level at a time.
     recorded = alteration if isinstance(alteration, Recorded) else None
-    alteration, each = computed(alteration), 1
-    if not answerer.is_on_host and recorded is None:
+    each, alteration = 1, UNALTERED if recorded else alteration
+    if not answerer.is_on_host and not recorded:
         # Journaled answers do not change a step's shape, and so not its rounding.
         info, shape, rows = execution.info, execution.image_shape, execution.rows
         each = levels_in_step(info, shape, rows, len(images), len(wanted), mesh)
@@ -155,18 +156,49 @@ def _dispatched(
     for first in range(0, len(missing), each):
         rows = missing[first : first + each]
         if recorded is not None:
-            other = recorded.at(task.spans[rows[0]].level)
+            other = recorded.pictures.at[task.spans[rows[0]].level]
             there = images if other is None else beside(placed, other, mesh)
             prepared = preparing(there, index, execution.key, alteration, mesh).run()
         # Padded with the last level, so that every step has the same shape.
         filled = rows + rows[-1:] * (each - len(rows))
         ask = Ask(placed, prepared, alteration, levels[filled], len(rows))
         if execution.kept.is_apart:
+            _programs(alteration, images).append((len(images), mesh))
             ask = altered(ask, mesh)
         answers = answerer.dispatch(ask)
         if platform(mesh) != "cpu" and not answerer.is_on_host:
             jax.copy_to_host_async(answers)
         yield _Step(place, task, block, rows, answers, index)
+
+
+def alter(
+    images: np.ndarray,
+    levels: np.ndarray,
+    index: np.ndarray,
+    key: jax.Array,
+    alteration: Alteration,
+) -> np.ndarray | None:
+    """Alters each image at its level as a run did; None without a run's program."""
+    # It is there already, and takes longer to compile than some copies to alter.
+    programs = _programs(alteration, images)
+    if not programs:
+        return None
+    size, mesh = programs[0]
+    rows, wanted = np.arange(size) % len(images), np.unique(levels)
+    pixels, numbers = put((images[rows], index[rows]), sharded(mesh))
+    prepared = preparing(pixels, numbers, put_whole(key, mesh), alteration, mesh).run()
+    block = PlacedBlock(Block(index, 0), pixels, numbers, numbers)
+    ask = Ask(block, prepared, alteration, wanted, len(wanted))
+    found = np.empty(images.shape, np.float32)
+    for level, those in zip(wanted, altered(ask, mesh).prepared):
+        chosen = levels == level
+        found[chosen] = np.asarray(those)[: len(images)][chosen]
+    return found
+
+
+def _programs(alteration: Alteration, images: Any) -> collections.deque[Any]:
+    """Returns the size of blocks, and mesh, for which a run compiled an alteration."""
+    return noted("altered", alteration, images.shape[1:], images.dtype)
 
 
 def _delayed(items: Iterable[T], number: int) -> Iterator[T]:

@@ -97,14 +97,13 @@ def open_dicom(
 
 def elements_of(data: bytes, keywords: Sequence[str]) -> tuple[str, ...]:
     """Returns elements of a file as text, empty where it has none."""
-    dictionary = required("pydicom.datadict", "reading DICOM files", "medical")
+    pydicom = required("pydicom", "reading DICOM files", "medical")
     for keyword in keywords:
-        if not is_dicom(data) or dictionary.tag_for_keyword(keyword) is None:
+        if not is_dicom(data) or pydicom.datadict.tag_for_keyword(keyword) is None:
             raise Unsuited(
                 f"{keyword!r} is no element of a DICOM file, nor is there a CSV "
                 "file of labels with such a column: see metadata"
             )
-    pydicom = required("pydicom", "reading DICOM files", "medical")
     elements = pydicom.dcmread(io.BytesIO(data), stop_before_pixels=True)
     return tuple(str(elements.get(keyword, "")) for keyword in keywords)
 
@@ -202,11 +201,12 @@ def _rescale(elements: Any) -> str:
             raise ValueError(
                 f"its {name} rescales frames: store them singly, as by dcm4che's emf2sf"
             )
-    names = [name for name in ("RescaleSlope", "RescaleIntercept") if name in elements]
+    pair = "RescaleSlope", "RescaleIntercept"
+    names = [name for name in pair if name in elements]
     if not names:
         return ""
     if len(names) == 1:
-        raise ValueError("it has RescaleSlope or RescaleIntercept alone")
+        raise ValueError(f"it has {names[0]}, but no {pair[names[0] == pair[0]]}")
     slope, intercept = (finite_number(name, elements.get(name)) for name in names)
     if slope == 0:
         raise ValueError("its RescaleSlope is 0")

@@ -195,7 +195,7 @@ def _lower_end(scores: np.ndarray, tail: float) -> float:
     if len(values) == 1:
         # The weights of equal scores add up to a beta variable.
         ones, zeros = counts[0], total - counts[0] + 1
-        return float(largest * scipy.stats.beta.ppf(tail, ones, zeros))
+        return float(largest * scipy.special.betaincinv(ones, zeros, tail))
     # Products of floating numbers are faster.
     weights = counts.astype(np.float64)
     return float(largest * _quantile(values / largest, weights, total, tail))

@@ -177,7 +177,7 @@ def checked_curve(
 
 
 def checked_levels(levels: Any, min_length: int = 2) -> np.ndarray:
-    levels = checked_array("levels", levels, "n").astype(np.float64)
+    levels = as_written(checked_array("levels", levels, "n"))
     if len(levels) < min_length:
         raise ValueError(f"levels must be at least {min_length}; got {len(levels)}")
     ascending = np.sort(levels)

@@ -144,8 +144,9 @@ class MeanScore:
 
     def __call__(self, scores: ImageScores) -> np.ndarray:
         values = checked_scores(scores).values
-        rows = values if not np.isnan(values).any() else map(_seen, values)
-        return np.array([math.fsum(row) / len(row) for row in rows])
+        if np.isnan(values).any():
+            values = [row[~np.isnan(row)] for row in values]
+        return np.array([math.fsum(row) / len(row) for row in values])
 
     def checked(self, scores: ImageScores) -> ImageScores:
         return checked_scores(scores)
@@ -165,10 +166,6 @@ def mean_named(score: str) -> str:
 
 def is_mean_score(measure: Any) -> bool:
     return isinstance(measure, str) and measure.startswith(MEAN)
-
-
-def _seen(row: np.ndarray) -> np.ndarray:
-    return row[~np.isnan(row)]
 
 
 def accuracy(counts: Counts | np.ndarray) -> np.ndarray:

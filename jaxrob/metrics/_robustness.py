@@ -242,32 +242,6 @@ def _interval_between(
     return ConfidenceInterval(min(start, 1.0), min(max(start, end), 1.0))
 
 
-def listed_robustness(
-    values: np.ndarray, threshold: float, weights: np.ndarray
-) -> float:
-    """The share of some levels, by their weights, where values are good enough."""
-    accepted = weights[values >= threshold]
-    return math.fsum(accepted) / math.fsum(weights)
-
-
-def listed_interval(
-    counts: Any,
-    measure: str,
-    threshold: float,
-    weights: np.ndarray,
-    confidence_level: float,
-) -> ConfidenceInterval:
-    # It misses only if a level is taken to be on the wrong side, of which each has one:
-    # so its bands need half the error that Bonferroni's two-sided ones are given.
-    number = max(2, np.count_nonzero(weights))
-    error = (1 - confidence_level) * 2 / number
-    shares = [
-        listed_robustness(band, threshold, weights)
-        for band in bands(counts, measure, 1 - error)
-    ]
-    return ConfidenceInterval(*shares)
-
-
 class FailingLevel(NamedTuple):
     """The level at which a classifier stops being good enough.
 

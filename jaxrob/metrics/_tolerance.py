@@ -195,7 +195,6 @@ def step_penalization(value: np.ndarray, threshold: float) -> np.ndarray:
     return 1 - step_tolerance(value, threshold)
 
 
-# The functions by name. The linear tolerance also takes x_max.
 tolerances: dict[str, Callable] = {"linear": linear_tolerance, "step": step_tolerance}
 penalizations: dict[str, Callable] = {
     "linear": linear_penalization,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_integer
@@ -15,11 +14,14 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve, ScoreCurve
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.provenance import alteration_fingerprint
+from jaxrob._engine.step import UNALTERED
+from jaxrob._engine.tasks import alter
 from jaxrob._identity.identity import host_array
 from jaxrob._keys import alteration_keys, checked_key
 from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._moves import fingerprinted_alteration
+from jaxrob.alterations._recorded import Recorded, paired
 from jaxrob.reporting._results import (
     CHANNELS,
     MOST_PICTURES,
@@ -122,17 +124,22 @@ def _drawn(
     key = _checked_key(assessment, alteration, key)
     numbers, _, levels = zip(*shown)
     images = _images(assessment, dataset, numbers)
+    alteration = paired(alteration, dataset)
     alteration = _checked_alteration(assessment, alteration, images.shape[1:])
-    altered = _altered(
-        jnp.asarray(images),
-        jnp.asarray(alteration.canonical(np.array(levels)), jnp.float32),
-        jnp.asarray(numbers, jnp.uint32),
-        key,
-        alteration=alteration,
-    )
+    if isinstance(alteration, Recorded):
+        read = [*map(as_floats, images)]
+        for at, (number, level) in enumerate(zip(numbers, levels)):
+            if (other := alteration.pictures.at[level]) is not None:
+                read[at] = as_floats(np.asarray(other.images[number]))
+        images, alteration, levels = np.stack(read), UNALTERED, np.zeros(len(read))
+    canonical = alteration.canonical(np.array(levels)).astype(np.float32)
+    given = images, canonical, np.array(numbers, np.uint32), key
+    altered = alter(*given, alteration)
+    if altered is None:
+        altered = np.asarray(_altered(*given, alteration=alteration))
+    pixels = np.round(255 * np.clip(altered, 0, 1)).astype(np.uint8)
     return tuple(
-        _picture(assessment, dataset, image, *one)
-        for image, one in zip(np.asarray(altered), shown)
+        _picture(assessment, dataset, image, *one) for image, one in zip(pixels, shown)
     )
 
 
@@ -145,14 +152,13 @@ def _altered(
     *,
     alteration: Alteration,
 ) -> jax.Array:
-    """Alters each image at its level, with its own noise; uint8 `[n, H, W, C]`."""
+    """Alters each image at its level, with its own noise; `[n, H, W, C]`."""
 
     def one(image: jax.Array, level: jax.Array, key: jax.Array) -> jax.Array:
         prepared = alteration.prepared(image, key if alteration.stochastic else None)
         return alteration.at_level(prepared, level)
 
-    altered = jax.vmap(one)(as_floats(images), levels, alteration_keys(key, index))
-    return jnp.round(255 * jnp.clip(altered, 0, 1)).astype(jnp.uint8)
+    return jax.vmap(one)(as_floats(images), levels, alteration_keys(key, index))
 
 
 def _shown(assessment: Assessment, most: int) -> list[_View]:

@@ -6,8 +6,8 @@ from typing import Generic, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax.scipy.special import log_ndtr
-from scipy import special, stats
 
 from jaxrob._arguments.checks import checked_flag, checked_traceable
 from jaxrob._arguments.texts import warn
@@ -307,10 +307,9 @@ def warn_of_contradictions(
     log_probability: np.ndarray, hits: np.ndarray, number: int
 ) -> None:
     p = np.exp(log_probability)
+    binomial = scipy.stats.binom
     with np.errstate(invalid="ignore"):
-        least = np.fmin(
-            stats.binom.cdf(hits, number, p), stats.binom.sf(hits - 1, number, p)
-        )
+        least = np.fmin(binomial.cdf(hits, number, p), binomial.sf(hits - 1, number, p))
     answered = np.count_nonzero(~np.isnan(p))
     # Of true fits, one is so improbable once in 10,000 calls.
     impossible = np.count_nonzero(least < _IMPOSSIBLE / max(answered, 1))
@@ -381,7 +380,7 @@ def fit_normal(found: Moments[np.ndarray], delta: float, num_samples: int) -> An
         mean = [np.exp(largest) * in_unit_mean[0]]
         mean.append(grown * in_unit_mean[1] + _boxcox(centre, lmbda))
         std = [np.exp(largest) * in_unit_std[0], grown * in_unit_std[1]]
-        log_probability = special.log_ndtr(-np.where(is_normal, *score))
+        log_probability = scipy.special.log_ndtr(-np.where(is_normal, *score))
     answered = usable & (is_normal | is_transformed)
     none = np.full(len(status), np.nan)
     return Answers(
@@ -403,4 +402,4 @@ def _pair(as_drawn: jax.Array, transformed: jax.Array) -> jax.Array:
 
 
 def _boxcox(log_x: np.ndarray, lmbda: np.ndarray) -> np.ndarray:
-    return log_x * special.exprel(lmbda * log_x)
+    return log_x * scipy.special.exprel(lmbda * log_x)

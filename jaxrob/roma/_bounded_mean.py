@@ -40,9 +40,8 @@ def mean_interval(
 ) -> tuple[float, float]:
     """The interval of the mean of independent values, or groups of values."""
     if groups is not None:
-        # A group's sum, divided by the largest size, lies in [0, 1]. Stakes do not grow
-        # on average even where only the mean of their means is the candidate's: bets by
-        # the geometric mean, calls by Hoeffding (1956, theorem 3).
+        # Sums by the largest size lie in [0, 1]. That the mean of their means is the
+        # candidate will do: bets by geometric means, calls by Hoeffding (1956, th. 3).
         _, of, sizes = np.unique(groups, return_inverse=True, return_counts=True)
         low, high = (np.bincount(of, one) / sizes.max() for one in (low, high))
         ends = np.divide(mean_interval(low, high, tail), sizes.mean() / sizes.max())

@@ -283,10 +283,8 @@ def _interval(
 ) -> tuple[float, float]:
     if not len(values):
         return np.nan, np.nan
-    if stops:
-        # That holds whenever one stops for single inputs alone.
-        alone = groups is None
-        return population_mean(values, error)[1:] if alone else (0.0, 1.0)
+    if stops:  # What holds whenever one stops is known of single inputs alone.
+        return population_mean(values, error)[1:] if groups is None else (0.0, 1.0)
     return mean_interval(values, values, error / 2, groups=groups)
 
 

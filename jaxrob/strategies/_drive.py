@@ -16,18 +16,17 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.messages import wrong_type
 from jaxrob._arguments.texts import computing
+from jaxrob._domain import Level, level_text, levels_of
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._strategy import (
     STATUSES,
     Found,
     History,
-    Level,
     Request,
     Strategy,
     Task,
     check_strategy,
     checked_task,
-    levels_of,
     needs_scores,
 )
 
@@ -140,7 +139,6 @@ def at_once(
 
 @computing()
 def concluded(strategy: Strategy, subject: Subject, explored: Explored) -> Found:
-    strategy = subject.listed or strategy
     found = strategy.result(subject.task, explored.state)
     name = f"{strategy!r}.result"
     check_type(name, found, Found, "a jaxrob.strategies.Found")
@@ -269,10 +267,9 @@ class _Exploring:
 def _check_defined(name: str, levels: Sequence[Level], rows: Sequence[Seen]) -> None:
     for level, one in zip(levels, rows):
         if math.isnan(one.value):
-            where = np.array2string(np.array(level), precision=6, separator=", ")
             raise ValueError(
-                f"{name}: the measure is undefined at level {where}, where no input "
-                "that it counts is decided (or none is of its class)"
+                f"{name}: the measure is undefined at level {level_text(level)}, where "
+                "no input that it counts is decided (or none is of its class)"
             )
 
 

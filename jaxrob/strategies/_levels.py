@@ -107,26 +107,6 @@ class Random:
         return Found()
 
 
-@dataclasses.dataclass(frozen=True)
-class Listed:
-    """The levels of recorded pictures, which alone exist."""
-
-    levels: tuple[float, ...]
-    rule = "count"
-    rules = ("count",)
-
-    def init(self, task: Task) -> History:
-        return History()
-
-    def ask(
-        self, task: Task, state: History, history: History
-    ) -> tuple[list[Request], History]:
-        return [] if len(history.levels) else all_images(self.levels), history
-
-    def result(self, task: Task, state: History) -> Found:
-        return Found(error_bound=0.0)
-
-
 # Rules that weight all levels equally would count some parts of the range twice.
 _RULES = ("right", "linear")
 
@@ -197,7 +177,7 @@ class Including:
         if len(history.levels):
             return requests, state
         for level in self.levels:
-            if not task.lower <= level <= task.upper:
+            if not 0 <= task.positions_of(np.array(level)) <= 1:
                 raise ValueError(
                     "levels must lie in the range of the alteration "
                     f"[{task.lower:g}, {task.upper:g}]; got {level:g}"

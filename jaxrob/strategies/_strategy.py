@@ -16,19 +16,12 @@ from jaxrob._arguments.checks import (
     checked_share,
 )
 from jaxrob._arguments.messages import named, wrong_type
+from jaxrob._domain import Level, levels_of
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._counts import checked_confidence_level, typical_inputs
 
 #: Images in a block of some, the same on all devices; parts compute it twice.
 BLOCK = 128
-
-#: A level: a number, or those of a `jaxrob.Domain`'s d alterations.
-Level = float | tuple[float, ...]
-
-
-def levels_of(levels: np.ndarray) -> list[Any]:
-    """Returns levels `[n]` or `[n, d]` as numbers or as tuples."""
-    return [tuple(one) if levels.ndim > 1 else one for one in levels.tolist()]
 
 
 class Task(NamedTuple):

@@ -204,11 +204,14 @@ def check_training(
     mesh: Mesh | None = None,
     progress: Any = False,
 ) -> None:
-    # Flax is slow to import; a caller with a module has imported it already.
-    from flax import linen, nnx
+    # Flax is slow to import; a caller with a module has imported its part already.
+    from flax import linen
 
-    allowed = "a Flax Linen or NNX module (other networks are trained in their own)"
-    check_type("module", module, linen.Module | nnx.Module, allowed)
+    if not isinstance(module, linen.Module):
+        from flax import nnx
+
+        allowed = "a Flax Linen or NNX module (other networks are trained in their own)"
+        check_type("module", module, nnx.Module, allowed)
     check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
     check_key(key)
     checked_integer("batch_size", batch_size, at_least=1, at_most=len(dataset))

@@ -81,8 +81,12 @@ def network_of(module: Any) -> Network:
 
 
 def _of_linen(module: Any) -> Network:
+    # On a CPU, LLVM would spend one to three seconds on what runs once; same bits.
+    options = {"xla_backend_optimization_level": 1}
+    options = options if jax.default_backend() == "cpu" else None
+
     def start(key: jax.Array, images: jax.Array) -> tuple[Any, Any]:
-        variables = jax.jit(module.init)(key, images)
+        variables = jax.jit(module.init, compiler_options=options)(key, images)
         params = variables["params"]
         return params, {k: value for k, value in variables.items() if k != "params"}
 

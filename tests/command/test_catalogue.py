@@ -91,7 +91,7 @@ def test_a_range_that_is_written_is_taken():
 
 def test_all_that_the_library_has_are_there():
     others = {"About", "Alteration", "compose", "corruptions", "followed_by"}
-    others |= {"presets", "rescale", "recorded", "recorded_in"}
+    others |= {"presets", "recorded", "recorded_in", "rescale"}
     others |= {"Move", "MovedBoxes", "move_boxes", "move_mask", "unmoved_reason"}
     assert {*catalogue.NAMES} == {*alterations.__all__} - others
     for name in catalogue.NAMES:

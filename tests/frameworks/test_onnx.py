@@ -158,7 +158,8 @@ def seeing(**given):
         ({}, seeing(channels_first=False), "channels_first must be True, because"),
         ({}, seeing(size=(7, 6)), r"size must be \(6, 6\), because the input of"),
         ({"shape": ("N", 3, 12, 3)}, {}, "channels_first must be True or False, bec"),
-        ({"shape": (1 << 40, 3, 6, 6)}, {}, "batch_size must"),
+        ({"shape": (1 << 40, 3, 6, 6)}, {}, "its input .* must be images"),
+        ({"shape": (0, 3, 6, 6)}, {}, "its input .* must be images"),
         ({}, {"outputs": "score"}, "outputs must"),
     ],
 )

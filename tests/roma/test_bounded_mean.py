@@ -256,14 +256,12 @@ def test_p_values():
 def test_groups_of_inputs_are_worth_their_number(sizes, mean):
     """Groups that are misclassified as one, as copies are."""
     rng = np.random.default_rng(6617)
-    groups, held, alone = np.repeat(np.arange(30), sizes), 0, 0
+    groups, held = np.repeat(np.arange(30), sizes), np.zeros(2)
     for _ in range(40):
         hit = 1.0 * (rng.random(30) < mean)[groups]
-        low, high = mean_interval(hit, hit, 0.025, groups=groups)
-        held += low <= mean <= high
-        low, high = mean_interval(hit, hit, 0.025)
-        alone += low <= mean <= high
-    assert held >= 35 and alone < 35
+        ends = [mean_interval(hit, hit, 0.025, groups=one) for one in (groups, None)]
+        held += [low <= mean <= high for low, high in ends]
+    assert held[0] >= 35 > held[1]
     values = rng.random(30)
     of_groups = mean_interval(values, values, 0.025, groups=rng.permutation(30))
     assert of_groups == pytest.approx(mean_interval(values, values, 0.025))

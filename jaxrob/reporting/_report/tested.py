@@ -54,7 +54,7 @@ def tested(report: Report) -> Iterator[Section]:
 
 def _network(network: Network) -> Pairs:
     results, names = network.results, network.classes
-    sources = [one.provenance for one in results.assessments]
+    sources = results.sources
     facts = [
         ("network", results.network or "without a name"),
         ("network's digest", _entries(sources, "classifier")),
@@ -85,7 +85,7 @@ def _images(network: Network) -> tuple[Part, ...]:
 
 
 def _data(results: Results) -> Pairs:
-    sources = [one.provenance for one in results.assessments]
+    sources = results.sources
     facts = [
         ("data", _entries(sources, "dataset", "name")),
         ("data's digest", _entries(sources, "dataset", "fingerprint")),
@@ -96,7 +96,7 @@ def _data(results: Results) -> Pairs:
         height, width, channels = shapes.pop()
         size = f"{height} x {width} pixels (height x width)"
         facts.append(("size of the images", f"{size}, {counted(channels, 'channel')}"))
-    own = [one.is_stability for one in results.assessments]
+    own = [_entry(one, "dataset", "labels") == "own answers" for one in sources]
     labels = "in part the network's own" if any(own) else "the labels of the data"
     if own and all(own):
         labels = line("own_labels")
@@ -183,7 +183,7 @@ def _run(one: Run) -> Pairs:
 
 def _versions(results: Results) -> Pairs:
     """The versions of packages; then the devices and the key."""
-    sources = [one.provenance for one in results.assessments]
+    sources = results.sources
     names = sorted({name for one in sources for name in _entry(one, "versions") or ()})
     of_devices = ("count", "kind", "platform")
     devices = [

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxrob.metrics._testing import clopper_pearson
-from jaxrob.strategies._volume.model import Cells, Model, acceptance
+from jaxrob.strategies._volume.model import Cells
 
 # Strata by the model's probability of acceptance, and the least volume of one.
 _UNLIKELY, _LIKELY = 0.03, 0.97
@@ -29,9 +29,14 @@ class Strata(NamedTuple):
         return self.cells.drawn(np.concatenate(chosen), rng)
 
 
-def strata(model: Model, cut: Cells) -> Strata:
-    probability = acceptance(model, cut)
-    found = (probability > _UNLIKELY) * 1 + (probability > _LIKELY)
+def thirds(probability: np.ndarray) -> np.ndarray:
+    """Returns 0 where the model rejects, 1 where it is unsure, 2 where it accepts."""
+    return (probability > _UNLIKELY) * 1 + (probability > _LIKELY)
+
+
+def strata(cut: Cells, probability: np.ndarray) -> Strata:
+    """Returns strata by the model's probability of acceptance in each cell."""
+    found = thirds(probability)
     for side in (0, 2):
         # Levels in a stratum this small would cost more than they tell.
         if (found == side).mean() < _LEAST_VOLUME:

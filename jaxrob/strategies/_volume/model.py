@@ -9,7 +9,7 @@ import scipy
 
 # Images at each level that the model learns from; whole blocks are classified.
 IMAGES = 48
-# First levels by dimension, from there on 16 for each; refinements ask for half each.
+# First levels by dimension, from there on 16 for each axis; refinements add half.
 _FIRST = {1: 12, 2: 24, 3: 40}
 _REFINEMENTS = 2
 # Candidates of a refinement, and how far from the threshold they may lie.
@@ -37,9 +37,9 @@ def exploration(dimension: int, seed: int) -> Exploration:
 
 def refined(now: Exploration, model: "Model") -> Exploration:
     """Adds levels where the model does not know the side, far from each other."""
-    number = _FIRST.get(now.dimension, 16 * now.dimension) // 2
-    tried = _sobol(now.dimension, _TRIED, now.seed + now.refinements)
-    left = now.refinements - 1
+    number = len(now.points) // 2
+    tried = _sobol(now.dimension, _TRIED, now.seed + len(now.points))
+    left = max(now.refinements - 1, 0)
     points = np.concatenate([now.points, model.straddling(tried, number)])
     return now._replace(points=points, refinements=left)
 
@@ -64,6 +64,12 @@ class Model(NamedTuple):
         mean, spread = self._spread(points)
         variance = _variance(self.parameters) - np.square(spread).sum(axis=0)
         return mean, np.sqrt(np.maximum(variance, 1e-9))
+
+    def shares(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the measure on [0, 1] and about its deviation, `[n]`."""
+        mean, deviation = self.at(points)
+        share = scipy.special.expit(mean + self.threshold)
+        return share, share * (1 - share) * deviation
 
     def straddling(self, points: np.ndarray, number: int) -> np.ndarray:
         # As Bryan et al. (2005); each point chosen makes those around it known.

@@ -17,8 +17,16 @@ from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._few.estimates import ACCEPTED, OPEN, REJECTED, Goal
 from jaxrob.strategies._strategy import Asked, Found, History, Request, Task
 from jaxrob.strategies._volume import model as models
-from jaxrob.strategies._volume.limits import Plan, Rule, Strata, Tally, limits, plan
-from jaxrob.strategies._volume.limits import strata as strata_of
+from jaxrob.strategies._volume.limits import (
+    Plan,
+    Rule,
+    Strata,
+    Tally,
+    limits,
+    plan,
+    strata,
+    thirds,
+)
 from jaxrob.strategies._volume.sides import Answers, answers, population_sides, sides
 
 # Shares of the error: of the counts' limits, by guarantee, and of wrong levels.
@@ -36,15 +44,20 @@ _LEAST_VOLUME, _USUAL_VOLUME = 0.01, 0.05
 _FIRST = 30
 # The most fresh levels.
 _MOST = 20_000
-# Exploring may take this share of a budget.
-_EXPLORED = 0.35
+# Exploring may take this share of a budget, and at most about so many levels.
+_EXPLORED, _MOST_LEARNT = 0.35, 200
+# What another refinement gains, as a share of all images at each unsure level; how many
+# these are for their share in half widths; the share that may stay open.
+_GAIN, _UNSURE_LEVELS, _MAY_STAY_OPEN = 0.13, 1.4, 0.6
 # A round asks for this share of the levels planned, or all if few are left.
 _ROUND, _FEW_LEFT = 0.7, 1.4
 # Attempts with numbers fixed in advance plan for this share of the width, and share
 # the error: the first has most, because one is usually enough.
-_AIM, _FIRST_ATTEMPT = 0.93, 0.9
+_AIM, _FIRST_ATTEMPT = 0.87, 0.8
+# Levels that are open after so many images lie on the threshold, as far as these tell.
+_MANY = 512
 # Shares of the open levels that a plan may decide.
-_PARTS = np.array([0, 0.2, 0.4, 0.6, 0.8, 1])
+_PARTS = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1])
 
 
 class Fresh(NamedTuple):
@@ -55,6 +68,7 @@ class Fresh(NamedTuple):
     side: np.ndarray  # int [m], by all images
     seen: np.ndarray  # int [m], images of which the side takes account
     right: np.ndarray  # float64 [m]
+    expected: np.ndarray  # float64 [m, 2], the model's shares and their deviations
 
 
 class State(NamedTuple):
@@ -147,10 +161,11 @@ class Volume:
         history = state.history
         asked = Asked(self.half_width, self.budget, error=1 - task.confidence_level)
         found = Found(robustness=0.5, status=state.status, asked=asked)
-        if len(history.levels):
-            known = answers(task, history, task.positions_of(history.levels))
-            decided = sides(task, history, known, self._error(task))
-            found = found._replace(sides=decided)
+        if not len(history.levels):
+            return found
+        known = answers(task, history, task.positions_of(history.levels))
+        decided = sides(task, history, known, self._error(task))
+        found = found._replace(sides=decided)
         if state.fresh is None or not len(state.fresh.points):
             return found
         decided[answers(task, history, state.fresh.points).rows] = state.fresh.side
@@ -182,8 +197,8 @@ class Volume:
     def _rule(self, task: Task, state: State, of_counts: dict = _OF_COUNTS) -> Rule:
         error = of_counts[self.guarantee] * (1 - task.confidence_level)
         if self._is_proven:
-            later = max(state.attempt - 1, 0)
-            error *= (1 - _FIRST_ATTEMPT) / 2**later if later else _FIRST_ATTEMPT
+            others = (1 - _FIRST_ATTEMPT) / 2 ** max(state.attempt, 1)
+            error *= _FIRST_ATTEMPT if state.attempt == 1 else others
         return Rule(error, self._is_proven, self._slack(_SLACK))
 
     def _population(self, task: Task, state: State) -> tuple[float, float]:
@@ -220,23 +235,40 @@ class Volume:
             model = models.fitted(
                 now.points, known.right, known.seen, least, state.model
             )
-            spent = (self.budget or 0) * (1 - _EXPLORED)
-            more = len(now.points) * task.block / 2
-            rich = self.budget is None
-            rich = rich or self._left(task, state) * task.block - more >= spent
-            if now.refinements and rich:
+            probability = models.acceptance(model, cut)
+            found = strata(cut, probability)
+            if self._is_worth_refining(task, now, probability):
                 later = models.refined(now, model)
                 state = state._replace(exploration=later, model=model)
                 new = later.points[len(now.points) :]
                 return _requests(task, new, models.IMAGES), state
-            found = strata_of(model, cut)
-        none = np.empty(0)
+        none, number = np.empty((0, dimension)), np.empty(0)
         fresh = Fresh(
-            np.empty((0, dimension)), none.astype(int), none.astype(int), none, none
+            none,
+            number.astype(int),
+            number.astype(int),
+            number,
+            number,
+            np.empty((0, 2)),
         )
         state = state._replace(model=model, strata=found, fresh=fresh)
         numbers = np.full(len(found.volumes), _FIRST)
         return self._drawn(task, state, numbers, self._left(task, state))
+
+    def _is_worth_refining(
+        self, task: Task, now: models.Exploration, probability: np.ndarray
+    ) -> bool:
+        # Levels where the model is unsure cost most, and half as many levels to learn
+        # from again make them a fifth fewer. Few of them may as well stay open.
+        total, half = task.num_images or 1, self._width(*[probability.mean()] * 2) / 2
+        unsure = float((thirds(probability) == 1).mean())
+        spent = len(now.points) * min(task.block, total)
+        if self.budget is not None and 1.5 * spent > _EXPLORED * self.budget:
+            return False
+        levels = max(_FIRST, (_UNSURE_LEVELS * unsure / half) ** 2)
+        gain = _GAIN * levels * total
+        pays = unsure > _MAY_STAY_OPEN * half and gain > spent / 2
+        return now.refinements > 0 or (pays and len(now.points) < _MOST_LEARNT)
 
     def _drawn(
         self, task: Task, state: State, numbers: np.ndarray, left: float
@@ -258,6 +290,7 @@ class Volume:
             np.append(old.side, new.astype(int)),
             np.append(old.seen, new),
             np.append(old.right, new),
+            np.concatenate([old.expected, _expected(state.model, points)]),
         )
         return _requests(task, points, 1), state._replace(fresh=fresh)
 
@@ -270,23 +303,32 @@ class Volume:
         low, high = limits(tally, rule)
         if counts and high - low <= self._width(low, high):
             return [], state._replace(status="precise")
-        unknown = float(tally.volumes @ (1 - _decided_share(tally)))
-        status = "resolution" if unknown > (high - low) / 2 else "budget"
-        state = state._replace(status=status)
-        planned, more, worth = self._planned(task, state, tally, rule)
-        if self._is_proven:
-            if counts and len(worth):
-                planned = tally.numbers
-            else:
-                state = state._replace(
-                    attempt=state.attempt + 1, first=len(fresh.points)
-                )
-                return self._drawn(task, state, planned, left)
+        flat = (fresh.side == OPEN) & (fresh.seen >= _MANY)
+        share = _tally(state, flat * ACCEPTED).accepted / np.maximum(tally.numbers, 1)
+        is_flat = tally.volumes @ share > (high - low) / 2
+        state = state._replace(status="resolution" if is_flat else "budget")
+        decide = _to_decide(task, fresh, self._error(task))
+        decide = np.where(fresh.side == OPEN, decide, 0)
+        if not self._is_proven:
+            best, worth = self._planned(task, state, decide)
+            planned = best.numbers
+        else:
+            # No other levels can make up for open ones: their number is fixed.
+            worth = _opened(state, decide)
+            worth, planned = worth[: (len(worth) + 1) // 2], tally.numbers
+            if not counts or not len(worth):
+                best, _ = self._planned(task, state._replace(first=0), decide)
+                each = best.cost / best.numbers.sum() / task.block
+                number = len(fresh.points)
+                state = state._replace(attempt=state.attempt + 1, first=number)
+                return self._drawn(task, state, best.numbers, left / max(each, 1))
+        steps = np.clip(decide, task.block, np.maximum(fresh.seen, task.block))
+        more = np.minimum(fresh.seen + steps, task.num_images or 1).astype(int)
         asked = []
         for i in worth.tolist():
             blocks = math.ceil((more[i] - fresh.seen[i]) / task.block)
             if blocks <= left:
-                asked += _requests(task, fresh.points[[i]], more[i])
+                asked += _requests(task, fresh.points[[i]], int(more[i]))
                 left -= blocks
         new = planned - tally.numbers
         if new.sum() > (_FEW_LEFT - 1) * tally.numbers.sum():
@@ -297,45 +339,47 @@ class Volume:
         return [*asked, *drawn], state
 
     def _planned(
-        self, task: Task, state: State, tally: Tally, rule: Rule
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns levels by stratum, images by level, and the levels that need them."""
+        self, task: Task, state: State, decide: np.ndarray
+    ) -> tuple[Plan, np.ndarray]:
+        """Returns the cheapest plan, and the open levels that it decides."""
         fresh = state.fresh
-        assert fresh is not None and task.num_images is not None
-        total, guessed = task.num_images, _guessed(task, fresh)
-        left = np.where(
-            fresh.side == OPEN, _to_decide(task, fresh, self._error(task)), 0
-        )
-        wanted = self._width(*limits(_tally(state, guessed), rule))
+        assert fresh is not None
+        rule, guessed = self._rule(task, state), _guessed(task, fresh)
+        if self._is_proven:
+            rule = self._rule(task, state._replace(attempt=state.attempt + 1))
+        likely = _tally(state, guessed)
+        wanted = self._width(*limits(likely, rule))
         wanted *= _AIM if self._is_proven else 1.0
-        inside = np.arange(len(fresh.side)) >= state.first
-        each = (tally.volumes / np.maximum(tally.numbers, 1))[fresh.stratum]
-        opened = np.flatnonzero(inside & (fresh.side == OPEN))
-        opened = opened[np.argsort((left / each)[opened], kind="stable")]
+        opened = _opened(state, decide)
 
         def planned(number: int) -> tuple[Plan, np.ndarray]:
             # The first levels that are open will be decided, the dearer ones stay open.
-            now, cost = guessed.copy(), fresh.seen + left
-            now[opened[number:]], cost[opened[number:]] = (
-                OPEN,
-                fresh.seen[opened[number:]],
-            )
-            costs = np.bincount(fresh.stratum[inside], cost[inside], len(tally.volumes))
+            now, cost, stays = guessed.copy(), fresh.seen + decide, opened[number:]
+            now[stays], cost[stays] = OPEN, fresh.seen[stays]
+            tally = _tally(state, now)
+            costs = np.bincount(fresh.stratum, cost, len(tally.volumes))
             costs = np.maximum(costs / np.maximum(tally.numbers, 1), 1.0)
-            return plan(_tally(state, now), costs, wanted, rule), opened[:number]
+            if self._is_proven:
+                tally = tally.of(np.minimum(tally.numbers, _FIRST))
+            return plan(tally, costs, wanted, rule), opened[:number]
 
         numbers = np.unique(np.rint(_PARTS * len(opened)).astype(int)).tolist()
         best, worth = min(map(planned, numbers), key=lambda one: one[0].cost)
-        numbers = best.numbers
-        if self._is_proven and state.attempt:
-            # No other levels can make up for them.
-            worth = opened[: (len(opened) + 1) // 2]
-        if not len(worth) and (numbers <= tally.numbers).all():
+        if not len(worth) and (best.numbers <= likely.numbers).all():
             worth = opened[:1]
             if not len(worth):
-                numbers = np.ceil(tally.numbers * 1.05)
-        steps = np.clip(left, task.block, np.maximum(fresh.seen, task.block))
-        return numbers, np.minimum(fresh.seen + steps, total).astype(int), worth
+                best = best._replace(numbers=np.ceil(likely.numbers * 1.05))
+        return best, worth
+
+
+def _opened(state: State, decide: np.ndarray) -> np.ndarray:
+    """Returns the open levels that count, by their price for the width's part."""
+    assert state.fresh is not None
+    tally = _tally(state, state.fresh.side)
+    each = (tally.volumes / np.maximum(tally.numbers, 1))[state.fresh.stratum]
+    counted = np.arange(len(decide)) >= state.first
+    opened = np.flatnonzero(counted & (state.fresh.side == OPEN))
+    return opened[np.argsort((decide / each)[opened], kind="stable")]
 
 
 def _requests(task: Task, points: np.ndarray, images: int) -> list[Request]:
@@ -368,24 +412,40 @@ def _tally(state: State, side: np.ndarray) -> Tally:
     return Tally(volumes, *counted)
 
 
-def _decided_share(tally: Tally) -> np.ndarray:
-    return (tally.accepted + tally.rejected) / np.maximum(tally.numbers, 1)
+def _expected(model: models.Model | None, points: np.ndarray) -> np.ndarray:
+    if model is None or not len(points):
+        return np.tile([0.5, 1e3], (len(points), 1))
+    return np.stack(model.shares(points), axis=1)
+
+
+def _likely(task: Task, fresh: Fresh) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the measure less the threshold as model and images say, and its error."""
+    # Images alone seem far from the threshold where they are so by chance.
+    low, high = task.bounds
+    least, seen = (task.threshold - low) / (high - low), np.maximum(fresh.seen, 1)
+    of_model = 1 / np.square(np.maximum(fresh.expected[:, 1], 1e-3))
+    of_images = fresh.seen / max(least * (1 - least), 0.01)
+    both = of_model + of_images
+    share = (of_model * fresh.expected[:, 0] + of_images * fresh.right / seen) / both
+    return (high - low) * (share - least), (high - low) / np.sqrt(both)
 
 
 def _guessed(task: Task, fresh: Fresh) -> np.ndarray:
-    """Returns sides, of open levels by the images seen."""
-    low, high = task.bounds
-    mean = low + (high - low) * fresh.right / np.maximum(fresh.seen, 1)
-    likely = np.where(mean >= task.threshold, ACCEPTED, REJECTED)
-    return np.where((fresh.side == OPEN) & (fresh.seen > 0), likely, fresh.side)
+    """Returns sides, those of open levels as they are likely."""
+    likely = np.where(_likely(task, fresh)[0] >= 0, ACCEPTED, REJECTED)
+    return np.where(fresh.side == OPEN, likely, fresh.side)
+
+
+# Quantiles of a normal variable, for averaging costs.
+_NORMAL = np.array([-1.4, -0.6, 0.0, 0.6, 1.4])
 
 
 def _to_decide(task: Task, fresh: Fresh, error: float) -> np.ndarray:
     """Returns about how many more images decide each level."""
-    total, (low, high) = task.num_images or 1, task.bounds
+    total = task.num_images or 1
     goal = Goal(1, task.threshold, task.bounds, total, task.block, error, 0.0)
-    seen = np.maximum(fresh.seen, 1)
-    off = np.abs(low + (high - low) * fresh.right / seen - task.threshold)
-    off = np.maximum(off, goal.deviation / np.sqrt(seen) / 2)
-    needed = goal.to_decide(off, math.log(1 / error))
-    return np.clip(needed - seen, min(task.block, total), np.maximum(total - seen, 0))
+    off, doubt = _likely(task, fresh)
+    off = off[:, None] + doubt[:, None] * _NORMAL
+    needed = goal.to_decide(off, math.log(1 / error)).mean(axis=1)
+    left = np.maximum(total - fresh.seen, 0)
+    return np.clip(needed - fresh.seen, np.minimum(task.block, left), left)
