@@ -84,7 +84,6 @@ def test_other_earlier_results_are_refused_before_anything_is_computed(
 
 WRONG = [
     (["--threshhold=1"], "'threshhold'. Did you mean"),
-    (["--threshold=2"], "threshold"),
     (["--measure=speed"], "measure"),
     (["--alterations=cifar_c(frost=false)"], "'cifar_c(frost=false)'"),
     (["rotation"], "unknown arguments: rotation"),
