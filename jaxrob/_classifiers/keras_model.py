@@ -242,10 +242,8 @@ def _check_archive(path: pathlib.Path) -> None:
                 if not set(_PARTS) <= set(names) or len(set(names)) < len(names):
                     raise ValueError(f"it must hold {', '.join(_PARTS)}, each once")
                 _check_weights(archive.read(weights))
-        except (zipfile.BadZipFile, KeyError, OSError, RuntimeError) as error:
-            raise ValueError(f"{path}: not a .keras file: {error}") from error
-        except ValueError as error:
-            raise ValueError(f"{path}: not a .keras file to read: {error}") from error
+        except (zipfile.BadZipFile, KeyError, OSError, RuntimeError, ValueError) as e:
+            raise ValueError(f"{path}: not a .keras file to read: {e}") from e
 
 
 def _check_weights(weights: bytes) -> None:

@@ -228,16 +228,14 @@ def _laid_out(
 
 def _in_bytes(given: Preprocessing, name: str) -> Preprocessing:
     """Bytes cannot hold normalised numbers: they would be answers about nothing."""
-    allowed = {"scale": [{1}, {255}], "mean": [{0}], "std": [{1}]}
-    said = {one: getattr(given, one) for one in allowed}
-    wrong = [one for one in said if {*said[one]} not in allowed[one]]
-    if wrong:
-        texts = [f"{one}={','.join(map('{:g}'.format, said[one]))}" for one in wrong]
+    found = [np.unique(one).tolist() for one in (given.mean, given.std, given.scale)]
+    if found not in ([[0], [1], [1]], [[0], [1], [255]]):
         raise ValueError(
-            f"{', '.join(texts)} must be left out, because {name} takes bytes, 255 "
-            "times the pixels in [0, 1], and normalises them itself"
+            f"mean, std, and scale but for 255, must be left out, because {name} takes "
+            "bytes, 255 times the pixels in [0, 1], and normalises them itself; got "
+            f"{given.mean}, {given.std} and {given.scale}"
         )
-    return dataclasses.replace(given, scale=255)
+    return dataclasses.replace(given, scale=255, mean=0, std=1)
 
 
 def _external_files(model: Any, path: pathlib.Path) -> list[pathlib.Path]:

@@ -44,6 +44,7 @@ from jaxrob._command.subject import (
     with_requirements,
 )
 from jaxrob._devices.mesh import is_first
+from jaxrob._engine.execution import progress_bar
 from jaxrob._engine.preflight import preflight
 from jaxrob.alterations import presets
 from jaxrob.alterations._recorded import Recorded
@@ -359,7 +360,10 @@ def _shown(
     if not values.pictures or len(shape) != 4 or shape[3] not in (1, 3, 4):
         return ()
     key, most = jax.random.key(values.seed), values.pictures
-    return reporting.pictures(assessment, one, dataset, key, most=most)
+    # Their program takes as long to compile as that which alters all images.
+    with progress_bar(f"{one.name}: pictures", values.progress) as bar:
+        bar.leave = False
+        return reporting.pictures(assessment, one, dataset, key, most=most)
 
 
 def _strategy(values: Values, one: jaxrob.Alteration | None = None) -> Strategy | None:

@@ -1,11 +1,12 @@
 """The network and the pictures that the flags name."""
 
+import contextlib
 import dataclasses
 import hashlib
 import inspect
 import pathlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -85,22 +86,11 @@ def _answers(network: OnHost, image_shape: tuple[int, ...]) -> str:
 
 
 def _preprocessing(values: Values) -> jaxrob.Preprocessing:
-    scale = _per_channel(values, "scale", 1.0)
-    mean, std = _per_channel(values, "mean", 0.0), _per_channel(values, "std", 1.0)
-    return jaxrob.Preprocessing(scale, mean, std, values.channels_first)
-
-
-def _per_channel(values: Values, name: str, otherwise: float) -> list[float]:
-    texts = getattr(values, name)
-    if texts is None:
-        return [otherwise]
-    try:
-        return [float(text) for text in texts]
-    except ValueError as error:
-        raise Refused(
-            f"--{name} must be a number, or one for each channel with commas between "
-            f"them; got {','.join(texts)}"
-        ) from error
+    names = "scale", "mean", "std"
+    given: Any = {
+        name: _numbers(values, name) for name in names if values[name].present
+    }
+    return jaxrob.Preprocessing(**given, channels_first=values.channels_first)
 
 
 def _from_code(
@@ -262,8 +252,8 @@ def _pictures(values: Values, class_names: Sequence[str] | None) -> jaxrob.Datas
         unreadable=values.unreadable,
         max_bytes=values.max_bytes,
         background=values.background,
-        value_range=_numbers(values, "value_range", float),
-        slice_at=_numbers(values, "slice_at", int),
+        value_range=_numbers(values, "value_range", float, 2),
+        slice_at=_numbers(values, "slice_at", int, 2),
         **table,
     )
 
@@ -278,18 +268,16 @@ def _are_shards(values: Values) -> bool:
     return not path.exists() and "{" in path.name
 
 
-def _numbers(values: Values, name: str, kind: Callable[[str], Any]) -> Any:
-    texts = getattr(values, name)
-    if texts is None:
+def _numbers(values: Values, name: str, kind: Any = float, number: int = 0) -> Any:
+    if (texts := getattr(values, name)) is None:
         return None
-    try:
-        first, second = map(kind, texts)
-    except ValueError as error:
-        raise Refused(
-            f"--{name} must be two numbers with a comma between them; got "
-            f"{','.join(texts)}"
-        ) from error
-    return first, second
+    with contextlib.suppress(ValueError):
+        if number in (0, len(texts)):
+            return [kind(text) for text in texts]
+    wanted = "two numbers" if number else "a number, or one for each channel,"
+    raise Refused(
+        f"--{name} must be {wanted} with commas between them; got {','.join(texts)}"
+    )
 
 
 def pair(values: Values, name: str) -> tuple[int, int] | None:

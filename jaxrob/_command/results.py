@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import importlib.util
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,8 @@ import jax
 
 import jaxrob
 from jaxrob import reporting
-from jaxrob._arguments.texts import counted, install, readable
+from jaxrob._arguments.texts import counted, readable
+from jaxrob._arguments.texts import required as installed
 from jaxrob._command.define import (
     Refused,
     Values,
@@ -38,10 +38,8 @@ _REPORTS = {".html": "to_html", ".htm": "to_html", ".md": "to_markdown"}
 def check_reports(paths: Sequence[str]) -> None:
     for path in paths:
         check_file("report", path, *_REPORTS)
-    if paths and importlib.util.find_spec("PIL") is None:
-        raise Refused(
-            f"--report needs Pillow, which is not installed: {install('command')}"
-        )
+    if paths:
+        installed("PIL", "--report", "command")
 
 
 def write_reports(
@@ -138,10 +136,7 @@ def check_failing(values: Values) -> None:
             "--failing needs the answer on every picture; leave out --half_width, "
             "--budget and --curtail"
         )
-    if importlib.util.find_spec("PIL") is None:
-        raise Refused(
-            f"--failing needs Pillow, which is not installed: {install('command')}"
-        )
+    installed("PIL", "--failing", "command")
     try:
         check_empty(pathlib.Path(values.failing))
     except FileExistsError as error:
@@ -206,8 +201,10 @@ def earlier_results(
         _check_none_dropped(output, there, replacing)
         return nothing
     which = there.network or "without a name"
-    networks = [one.get("network") for one in there.sources]
-    if network.get("version") and network in networks:
+    any_way = [
+        one.get("network", {}) | {"preprocessing": None} for one in there.sources
+    ]
+    if network.get("version") and network | {"preprocessing": None} in any_way:
         raise Refused(
             f"--output={output}: it holds results of {which}, from the same file or "
             "weights, but with other --outputs, another preprocessing or another image "

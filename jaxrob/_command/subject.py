@@ -28,6 +28,7 @@ from jaxrob._command.network import (
 )
 from jaxrob._command.programs import keep_programs
 from jaxrob._dataset import check_labels_below
+from jaxrob._engine.preflight import check_class_names
 from jaxrob._engine.queue import shared_size
 from jaxrob._engine.step import UNALTERED
 from jaxrob.alterations._recorded import Recorded
@@ -135,24 +136,10 @@ def _check(subject: Subject) -> None:
             ) from error
         raise
     if dataset.labels is not None:
-        _check_classes(subject, num_classes)
+        check_class_names(classifier, dataset, num_classes)
         check_labels_below(
             np.asarray(dataset.labels), num_classes, "labels", dataset.class_names
         )
-
-
-def _check_classes(subject: Subject, num_classes: int) -> None:
-    names = subject.dataset.class_names
-    if names is None or len(names) == num_classes:
-        return
-    beyond = ", ".join(map(repr, names[num_classes:][:10]))
-    which = f", so that it has no output for {beyond}" if beyond else ""
-    raise Refused(
-        f"{subject.name} returns {num_classes} classes, but those of "
-        f"{subject.dataset.name} are {len(names)}: {', '.join(names[:10])}{which}. Say "
-        "--class_names, all of the network's classes in order, or take away the "
-        "folders of others; or, if they are not its classes, --labels=none"
-    )
 
 
 _FEW = 16

@@ -74,10 +74,19 @@ class HostFunction:
     def _batches(
         self, rows: np.ndarray | jax.Array, image_shape: tuple[int, ...]
     ) -> Iterator[tuple[np.ndarray, int]]:
+        """Yields the rows in batches of one size, and how many of each count."""
         size = self.batch_size
         if size is None and self.num_classes is None and not self.is_any:
             size = _found(self, image_shape)[1]
-        return _batches(rows, size, self.writes)
+        # Batches are float32, contiguous and, if it writes, writable.
+        rows = np.asarray(rows, np.float32)
+        size = size or len(rows)
+        for first in range(0, len(rows), size):
+            part = rows[first : first + size]
+            number = len(part)
+            if self.writes or number < size:
+                part = filled(part, size)
+            yield np.ascontiguousarray(part), number
 
     def returned(self, images: np.ndarray | jax.Array) -> Any:
         parts = []
@@ -274,13 +283,11 @@ _with_gradient.defvjp(
 
 
 @functools.lru_cache(maxsize=256)
-def _found(
-    function: HostFunction, image_shape: tuple[int, ...]
-) -> tuple[int, int | None]:
+def _found(function: HostFunction, shape: tuple[int, ...]) -> tuple[int, int | None]:
     """Finds the number of classes, and the batch of what takes no two images."""
     failures: list[Exception] = []
     for number in [function.batch_size] if function.batch_size else _SIZES:
-        black = np.zeros((number, *image_shape), np.float32)
+        black = np.zeros((number, *shape), np.float32)
         try:
             if function.check is not None:
                 function.check(black)
@@ -293,21 +300,6 @@ def _found(
             continue
         return num_classes, number if failures else function.batch_size
     raise failures[0]
-
-
-def _batches(
-    rows: np.ndarray | jax.Array, size: int | None, copied: bool
-) -> Iterator[tuple[np.ndarray, int]]:
-    """Yields the rows in batches of one size, and how many of each count."""
-    # Batches are float32, contiguous and, if copied, writable.
-    rows = np.asarray(rows, np.float32)
-    size = size or len(rows)
-    for first in range(0, len(rows), size):
-        part = rows[first : first + size]
-        number = len(part)
-        if copied or number < size:
-            part = filled(part, size)
-        yield np.ascontiguousarray(part), number
 
 
 @contextlib.contextmanager

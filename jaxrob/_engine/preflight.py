@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.messages import TO_RENUMBER, looks_channels_first
-from jaxrob._arguments.texts import collected, warn
+from jaxrob._arguments.texts import collected, counted, warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.trace import trace_info
 from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
@@ -54,11 +54,11 @@ def preflight(
         each.append(messages)
     num_classes = trace_info(classifier, image.shape).num_classes
     if classifier.outputs != "any":
-        _check_class_names(classifier, dataset, num_classes)
+        check_class_names(classifier, dataset, num_classes)
     return each
 
 
-def _check_class_names(
+def check_class_names(
     classifier: Classifier, dataset: Dataset | BatchedDataset, num_classes: int
 ) -> None:
     """Rejects class names of another number than the classes, or that contradict."""
@@ -66,11 +66,13 @@ def _check_class_names(
     for what, found in (("it", own), (dataset.name, names)):
         if found is not None and len(found) != num_classes:
             # Surplus names usually mean a surplus class folder.
-            more = ", ".join(found[num_classes : num_classes + 10])
+            more = ", ".join(map(repr, found[num_classes : num_classes + 10]))
             raise ValueError(
                 f"the classifier returns {num_classes} classes, but {what} has "
-                f"{len(found)} class name{'s' * (len(found) > 1)}: "
-                f"{', '.join(found[:10])}{more and f'; beyond the classes: {more}'}"
+                f"{counted(len(found), 'class name')}: {', '.join(found[:10])}"
+                f"{more and f', so that it has no output for {more}'}. Say "
+                "class_names=..., all of the network's classes in order, or take away "
+                "the folders of others; or, if they are not its classes, labels=None"
             )
     if own is None or names is None or own == names:
         return

@@ -15,7 +15,7 @@ from jaxrob._arguments.checks import check_type
 from jaxrob._arguments.messages import classifier_wanted, dataset_wanted
 from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier
-from jaxrob._classifiers.network import OnHost, Preprocessed, Score, on_host
+from jaxrob._classifiers.network import OnHost, Preprocessed, Score
 from jaxrob._classifiers.trace import fingerprinted_classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.mesh import checked_mesh
@@ -133,8 +133,9 @@ def provenance(
 def score_facts(score: Score | None) -> dict[str, Any]:
     if score is None:
         return {}
-    about = {"name": score.name, "version": score.version, "labels": score.labels}
-    return {"score": about}
+    return {
+        "score": {one: getattr(score, one) for one in ("name", "version", "labels")}
+    }
 
 
 def arguments_digest(classifier: Classifier, *arguments: Any) -> str:
@@ -175,17 +176,16 @@ def _versions() -> dict[str, str]:
 
 def _network(classifier: Classifier) -> dict[str, Any]:
     names = classifier.class_names
-    found = {
-        "name": classifier.name,
-        "class_names": None if names is None else [*names],
-    }
-    network = on_host(classifier.apply_fn)
-    found |= {} if network is None else {"version": network.function.version}
-    own = getattr(classifier.apply_fn, "function", None)
+    found: dict[str, Any] = {"name": classifier.name}
+    found["class_names"] = None if names is None else [*names]
+    own: Any = getattr(classifier.apply_fn, "function", None)
+    if isinstance(own, OnHost):
+        found["version"] = own.function.version
     if isinstance(own, OnHost | Preprocessed) and not own.preprocessing.is_none:
-        names = "scale", "mean", "std"
-        given = {name: [*getattr(own.preprocessing, name)] for name in names}
-        found["preprocessing"] = given
+        parts = "scale", "mean", "std"
+        found["preprocessing"] = {
+            one: [*getattr(own.preprocessing, one)] for one in parts
+        }
     return found
 
 

@@ -288,9 +288,9 @@ def _class_names(
     for parts in images:
         if len(parts) < 2:
             raise ValueError(
-                f"{_name(path, parts)}: image outside a class folder. labels="
-                '"labels.csv" says classes by a table, labels=None reads images '
-                "without classes, tar_shards WebDataset's archives"
+                f"{_name(path, parts)}: image outside a class folder. Of a table with "
+                'classes say labels="labels.csv", without any labels=None, of '
+                "WebDataset's archives tar_shards"
             )
         if parts[:-2] != images[0][:-2]:
             raise ValueError(

@@ -225,11 +225,7 @@ def test_the_pictures_of_frost_come_from_a_folder(frost_folder, monkeypatch, tex
     ("text", "name", "ends", "settings"),
     [
         ("rotation", "rotation", None, {}),
-        ("rotation()", "rotation", None, {}),
         (" gaussian_blur ( 0 , 4.5 ) ", "gaussian_blur", (0, 4.5), {}),
-        ("zoom(1,2e0)", "zoom", (1, 2), {}),
-        ("x(-.5,+5.)", "x", (-0.5, 5), {}),
-        ("x(-1e-3,1E3)", "x", (-0.001, 1000), {}),
         ("rotation(-30,30,fill=edge)", "rotation", (-30, 30), {"fill": "edge"}),
         ("noise(0,1,clip=False)", "noise", (0, 1), {"clip": False}),
         ("rotation(fill=edge)", "rotation", None, {"fill": "edge"}),

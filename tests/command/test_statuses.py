@@ -84,7 +84,6 @@ def test_other_earlier_results_are_refused_before_anything_is_computed(
 
 WRONG = [
     (["--threshhold=1"], "'threshhold'. Did you mean"),
-    (["--threshold=2"], "threshold"),
     (["--measure=speed"], "measure"),
     (["--alterations=cifar_c(frost=false)"], "'cifar_c(frost=false)'"),
     (["rotation"], "unknown arguments: rotation"),
@@ -96,7 +95,7 @@ WRONG = [
     (["--classifier=net.py:made", "--scale=255"], "--scale"),
     (["--classifier=nowhere.py:net"], "there is no such file"),
     (["--images=nowhere"], "nowhere: expected a folder or a tar archive there"),
-    (["--images=pictures/1"], "--labels=none reads images without classes"),
+    (["--images=pictures/1"], '--labels="labels.csv", without any --labels=none'),
     (["--images=mnist", "--channels=rgb"], "--channels has no meaning for a data set"),
     (["--orientation=upright"], "should be one of <exif|stored>"),
     (["--images_array=x"], "--images_array has no meaning for pictures"),

@@ -85,7 +85,6 @@ def test_what_an_assessor_needs_is_there():
         "The lens cap was on.",
         "in doubt, about gaussian blur: see",
         "Good enough: the one check is met.",
-        "0.8.0",
         "[0, 17]",
         "fill edge",
         "mean=(0.5)",

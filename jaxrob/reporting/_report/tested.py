@@ -59,13 +59,10 @@ def _network(network: Network) -> Pairs:
         ("network", results.network or "without a name"),
         ("network's digest", _entries(sources, "classifier")),
     ]
-    entries = [_entry(one, "network") for one in sources]
-    for name, texts in (
-        ("network's file or weights", [_entry_text(one, "version") for one in entries]),
-        ("it sees (scale * pixels - mean) / std", [*map(_preprocessing, entries)]),
-    ):
-        if any(texts):
-            facts.append((name, _same(texts)))
+    versions = [_entry_text(one, "network", "version") for one in sources]
+    facts += [("network's file or weights", _same(versions))] * any(versions)
+    seen = [_arguments(_entry(one, "network", "preprocessing")) for one in sources]
+    facts += [("it sees (scale * pixels - mean) / std", _same(seen))] * any(seen)
     if has_classes(results):
         facts.append(("classes", f"{len(names):,}" if names else _UNKNOWN))
     scores = [
@@ -76,10 +73,6 @@ def _network(network: Network) -> Pairs:
     ]
     facts += [("score", "; ".join(dict.fromkeys(scores)))] * bool(scores)
     return tuple(facts)
-
-
-def _preprocessing(network: Any) -> str:
-    return _arguments(_entry(network, "preprocessing"))
 
 
 def _images(network: Network) -> tuple[Part, ...]:
@@ -121,8 +114,7 @@ def _data(results: Results) -> Pairs:
         ("rescaled by", lambda one: short(_entry_text(one, "rescale"), 150)),
     ):
         texts = [describe(_entry(one, "dataset", "reading")) for one in sources]
-        if any(texts):
-            facts.append((name, _same(text or "none" for text in texts)))
+        facts += [(name, _same(text or "none" for text in texts))] * any(texts)
     return tuple(facts)
 
 

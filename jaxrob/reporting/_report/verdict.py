@@ -106,8 +106,7 @@ def first_page(report: Report) -> Iterator[Section]:
     parts.append(Text(_scope(report)))
     rows = [("tested by", "", "", ""), ("checked by", "", "", "")]
     heads = ("Signatures", "name", "date", "signature")
-    looks = ("row", "", "", "")
-    parts.append(Table(heads, rows, looks, "", "signatures", "Signatures"))
+    parts.append(Table(heads, rows, ("row",), "", "signatures", "Signatures"))
     yield Section("Verdict", parts, "verdict")
 
 
