@@ -1,6 +1,7 @@
 """Steps on devices that are not there: how many levels, images; the progress bar."""
 
 import re
+import time
 import types
 
 import numpy as np
@@ -174,12 +175,20 @@ def test_short_runs_and_those_without_progress_say_nothing(
     assert not said(capsys)
 
 
-def test_what_is_compiled_is_said_until_the_next_answers(capsys):
+def test_what_is_compiled_is_said_until_the_next_answers(capsys, monkeypatch):
+    monkeypatch.setattr(execution, "_TICK_SECONDS", 0.01)
     with progress_bar("run", True, total=20) as bar:
         bar.update(10)
         bar.compile("2 of 3")
         said = capsys.readouterr().err
         assert said.index("compiling") < said.index("compiling 2 of 3")
+        for _ in range(1000):  # Nothing more happens.
+            time.sleep(0.01)
+            said += capsys.readouterr().err
+            if said.count("compiling 2 of 3") > 3:
+                break
+        else:
+            pytest.fail("the bar stands still")
         bar.update(10)
     assert "compiling" not in capsys.readouterr().err
 
