@@ -38,30 +38,16 @@ if TYPE_CHECKING:
     from jaxrob._classifiers.network import Preprocessing, Score
     from jaxrob._curve import Curve, ReducedCurve, ScoreCurve
     from jaxrob._dataset import Dataset
+    from jaxrob._domain import Domain
     from jaxrob._engine.evaluate import evaluate
     from jaxrob._engine.provenance import provenance
     from jaxrob.alterations import Alteration
+    from jaxrob.domains._assess import DomainAssessment, assess_domain
+    from jaxrob.domains._failure import FailureProbability, failure_probability
 
 __version__ = "0.1.0"
 
-_SUBPACKAGES = (
-    "adversarial",
-    "alterations",
-    "bayes",
-    "data",
-    "maite",
-    "metrics",
-    "networks",
-    "reporting",
-    "retraining",
-    "roma",
-    "steps",
-    "strategies",
-    "training",
-    "uncertainty",
-)
-
-# The modules of the other names.
+# The modules of the names that are no modules.
 _NAMES = {
     "Alteration": "alterations",
     "Assessment": "_assessment.assessment",
@@ -70,6 +56,9 @@ _NAMES = {
     "Curve": "_curve",
     "Dataset": "_dataset",
     "Diagnostics": "_assessment.diagnostics",
+    "Domain": "_domain",
+    "DomainAssessment": "domains._assess",
+    "FailureProbability": "domains._failure",
     "Preprocessing": "_classifiers.network",
     "SequentialComparison": "_assessment.compare_sequentially",
     "ReducedCurve": "_curve",
@@ -80,6 +69,8 @@ _NAMES = {
     "Slices": "_assessment.slices",
     "Tolerance": "_assessment.criterion",
     "assess": "_assessment.assess",
+    "assess_domain": "domains._assess",
+    "failure_probability": "domains._failure",
     "compare": "_assessment.compare",
     "compare_sequentially": "_assessment.compare_sequentially",
     "evaluate": "_engine.evaluate",
@@ -94,6 +85,9 @@ __all__ = (
     "Curve",
     "Dataset",
     "Diagnostics",
+    "Domain",
+    "DomainAssessment",
+    "FailureProbability",
     "Preprocessing",
     "SequentialComparison",
     "ReducedCurve",
@@ -106,11 +100,13 @@ __all__ = (
     "adversarial",
     "alterations",
     "assess",
+    "assess_domain",
     "bayes",
     "compare",
     "compare_sequentially",
     "data",
     "evaluate",
+    "failure_probability",
     "maite",
     "metrics",
     "networks",
@@ -126,14 +122,14 @@ __all__ = (
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBPACKAGES:
+    if name not in __all__:
+        raise AttributeError(f"module 'jaxrob' has no attribute {name!r}")
+    if name not in _NAMES:
         return importlib.import_module(f"jaxrob.{name}")
-    if name in _NAMES:
-        found = getattr(importlib.import_module(f"jaxrob.{_NAMES[name]}"), name)
-        # From now on the name is found without this function.
-        globals()[name] = found
-        return found
-    raise AttributeError(f"module 'jaxrob' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"jaxrob.{_NAMES[name]}"), name)
+    # From now on the name is found without this function.
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

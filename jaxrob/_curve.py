@@ -14,13 +14,12 @@ from jaxrob._codec import (
     WRITTEN,
     Array,
     As,
+    Document,
     Integer,
     Layout,
     Number,
     Text,
     document,
-    from_json,
-    to_json,
 )
 from jaxrob._devices.blocks import joined, taken
 from jaxrob._metadata import ImageTable
@@ -41,7 +40,7 @@ from jaxrob.metrics._measures import MeanScore, any_measure, mean_named, top_k
 from jaxrob.uncertainty import unknown_threshold
 
 # The parts of a curve's document; single answers are in an object of their own.
-_Levels = Annotated[np.ndarray, Array("L")]
+_Levels = Annotated[np.ndarray, Array("L, ...")]
 # Larger sums would not be exact in float64.
 _MOST = 2**53
 _Tally = Annotated[np.ndarray, Array("L, K", "int64", at_least=0, at_most=_MOST)]
@@ -54,14 +53,6 @@ class _Tallies(NamedTuple):
     decided: _Tally
     given: _Tally
     unknown: _Tally
-
-
-class _Worth(NamedTuple):
-    """`Worth` in a document."""
-
-    measure: str
-    inputs: Annotated[np.ndarray, Array("L", at_least=0)]
-    freedom: Annotated[np.ndarray, Array("L", at_least=0)]
 
 
 class _Counted(NamedTuple):
@@ -84,11 +75,11 @@ class _Counted(NamedTuple):
         Array("L, K, R", "int64", at_least=0, at_most=_MOST),
         Layout(may_lack=True),
     ]
-    worth: Annotated[_Worth | None, Layout(may_lack=True)]
+    worth: Annotated[Worth | None, Layout(may_lack=True)]
 
 
 def _written(counts: Counts) -> _Counted:
-    worth = _Worth(*counts.groups) if isinstance(counts.groups, Worth) else None
+    worth = counts.groups if isinstance(counts.groups, Worth) else None
     if counts.confusion is not None:
         return _Counted(counts.confusion, None, counts.ranks, worth)
     return _Counted(None, _Tallies(*counts[:4]), counts.ranks, worth)
@@ -101,8 +92,7 @@ def _read(counted: _Counted, place: str) -> Counts:
         counts = Counts(*counted.counts)
     else:
         raise ValueError(f"{place or 'the text'} lacks 'confusion', or 'counts'")
-    worth = None if counted.worth is None else Worth(*counted.worth)
-    return counts._replace(ranks=counted.ranks, groups=worth)
+    return counts._replace(ranks=counted.ranks, groups=counted.worth)
 
 
 _Counts = Annotated[Counts, As(_Counted, _written, _read), Layout(is_flat=True)]
@@ -131,7 +121,7 @@ _Alpha = Annotated[float | None, Number(at_least=0, at_most=1)]
 
 @document("jaxrob curve 1")
 @dataclasses.dataclass(frozen=True, eq=False)
-class Curve:
+class Curve(Document):
     """A classifier's answers on N images at L levels of an alteration.
 
     `jaxrob.evaluate` returns a curve, and `Assessment.curve` is one.
@@ -144,7 +134,7 @@ class Curve:
         print(careful.indecision, careful.effectiveness)
 
     Attributes:
-      levels: float64 `[L]`, in the order asked for.
+      levels: float64 `[L]`, of a `jaxrob.Domain` `[L, d]`, in the order asked for.
       predicted: int16 (int32 above 32,767 classes) `[L, N]`, the most probable class.
       confidence: float32 `[L, N]`, its probability, or None from a classifier that
         gives only scores.
@@ -172,7 +162,7 @@ class Curve:
     def __post_init__(self) -> None:
         classes = checked_integer("num_classes", self.num_classes, at_least=2)
         axes: dict[str, int] = {}
-        checked_array("levels", self.levels, "L", axes=axes)
+        checked_array("levels", self.levels, "L, ...", axes=axes)
         shapes = {"predicted": "L, N", "labels": "N"}
         if self.rank is not None:
             shapes["rank"] = "L, N"
@@ -309,19 +299,10 @@ class Curve:
         labels, table = self.labels[which], self.table and self.table.of_images(which)
         return dataclasses.replace(self, labels=labels, table=table, **some)
 
-    def to_json(self) -> str:
-        """The curve as strict JSON text; the answers are arrays in base64 of zlib."""
-        return to_json(self)
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "Curve":
-        """A curve from what `to_json` gave; errors as of `Assessment.from_json`."""
-        return from_json(text, Curve)
-
 
 @document("jaxrob reduced curve 1")
 @dataclasses.dataclass(frozen=True, eq=False)
-class ReducedCurve:
+class ReducedCurve(Document):
     """The counts by class of a `Curve`, for data sets too large for single answers.
 
     Attributes:
@@ -336,7 +317,7 @@ class ReducedCurve:
     alpha: _Alpha = None
 
     def __post_init__(self) -> None:
-        levels = checked_array("levels", self.levels, "L")
+        levels = checked_array("levels", self.levels, "L, ...")
         counts = checked_counts(self.counts)
         if len(counts.correct) != len(levels):
             raise ValueError(
@@ -376,19 +357,10 @@ class ReducedCurve:
         del measure
         return self.counts
 
-    def to_json(self) -> str:
-        """The curve as strict JSON text."""
-        return to_json(self)
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "ReducedCurve":
-        """A curve from the text that `to_json` gave; errors as of `Curve.from_json`."""
-        return from_json(text, ReducedCurve)
-
 
 @document("jaxrob score curve 1")
 @dataclasses.dataclass(frozen=True, eq=False)
-class ScoreCurve:
+class ScoreCurve(Document):
     """A score of N images at L levels of an alteration, see `jaxrob.Score`.
 
     Attributes:
@@ -399,7 +371,7 @@ class ScoreCurve:
       table: the images' metadata and groups, see `jaxrob.Dataset`, or None.
     """
 
-    levels: Annotated[np.ndarray, Array("L")]
+    levels: _Levels
     scores: Annotated[
         np.ndarray,
         Array("L, N", at_least=0, at_most=1, may_be_nan=True, is_packed=True),
@@ -413,7 +385,7 @@ class ScoreCurve:
     def __post_init__(self) -> None:
         check_score_name("score", self.score)
         axes: dict[str, int] = {}
-        checked_array("levels", self.levels, "L", axes=axes)
+        checked_array("levels", self.levels, "L, ...", axes=axes)
         scores = checked_array(
             "scores",
             self.scores,
@@ -487,22 +459,12 @@ class ScoreCurve:
 
     def lowest(self, identity: float) -> tuple[np.ndarray, np.ndarray]:
         """The images' lowest scores and their levels, `[N]`; NaN if not looked at."""
-        identity = checked_number("identity", identity)
-        order = np.lexsort((self.levels, np.abs(self.levels - identity)))
+        order = _nearest_first(self.levels, identity)
         scores = self.scores[order]
         first = np.where(np.isnan(scores), np.inf, scores).argmin(axis=0)
         least = scores[first, np.arange(self.num_images)]
         levels = np.where(np.isnan(least), np.nan, self.levels[order][first])
         return least, levels
-
-    def to_json(self) -> str:
-        """The curve as strict JSON text."""
-        return to_json(self)
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "ScoreCurve":
-        """A curve from the text that `to_json` gave; errors as of `Curve.from_json`."""
-        return from_json(text, ScoreCurve)
 
 
 C = TypeVar("C", bound="Curve | ReducedCurve | ScoreCurve")
@@ -535,7 +497,12 @@ _OF_LEVELS = "levels predicted confidence uncertainty rank counts scores".split(
 
 def _first_level(levels: np.ndarray, which: np.ndarray, identity: float) -> np.ndarray:
     """Returns each image's level nearest to the identity where `which` holds."""
-    identity = checked_number("identity", identity)
-    order = np.lexsort((levels, np.abs(levels - identity)))
+    order = _nearest_first(levels, identity)
     first = which[order].argmax(axis=0)
     return np.where(which.any(axis=0), levels[order][first], np.nan)
+
+
+def _nearest_first(levels: np.ndarray, identity: float) -> np.ndarray:
+    identity = checked_number("identity", identity)
+    levels = checked_array("levels", levels, "L")  # Those of a domain have no order.
+    return np.lexsort((levels, np.abs(levels - identity)))

@@ -11,6 +11,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Iterator
 from io import BufferedReader
 from typing import Any
 
@@ -122,6 +123,19 @@ DAMAGE = (
     *(EOFError, KeyError, MemoryError, OSError, OverflowError, RuntimeError),
     *(TypeError, ValueError),
 )
+
+
+@contextlib.contextmanager
+def damage_of(place: object) -> Iterator[None]:
+    """Puts a place, such as a file's path, before what damaged files raise."""
+    try:
+        yield
+    except FileNotFoundError:  # It was replaced.
+        raise
+    except DAMAGE as error:
+        raise ValueError(f"{place}: {error}") from error
+
+
 # Booleans, numbers, strings, and the bytes of types that NumPy does not know.
 _TYPES = "biufcUV"
 
@@ -159,7 +173,7 @@ def npy_array(data: bytes, name: str) -> np.ndarray:
     """Returns the array of an npy file's bytes, a view; ValueErrors have the name."""
     # `numpy.load` would make room for what a header claims.
     stream, form = io.BytesIO(data), np.lib.format
-    try:
+    with damage_of(f"{name} is no array"):
         is_first = form.read_magic(stream) == (1, 0)
         read = form.read_array_header_1_0 if is_first else form.read_array_header_2_0
         shape, is_fortran, dtype = read(stream)
@@ -172,8 +186,6 @@ def npy_array(data: bytes, name: str) -> np.ndarray:
             )
         order = "F" if is_fortran else "C"
         return np.ndarray(shape, dtype, data, stream.tell(), order=order)
-    except DAMAGE as error:
-        raise ValueError(f"{name} is no array: {error}") from error
 
 
 def write_file(path: str | os.PathLike[str], content: bytes) -> None:

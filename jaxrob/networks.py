@@ -20,7 +20,7 @@ from jaxrob._arguments.checks import (
     checked_integers,
     checked_path,
 )
-from jaxrob._files import DAMAGE, read_npz
+from jaxrob._files import damage_of, read_npz
 
 __all__ = (
     "MLP",
@@ -105,12 +105,8 @@ def load_idc_weights(path: str | os.PathLike[str]) -> dict[str, Any]:
       FileNotFoundError: if there is no such file.
     """
     path = str(checked_path("path", path))
-    try:
+    with damage_of(f"{path}: not a readable npz file"):
         members = read_npz(path, may_be_compressed=True)
-    except FileNotFoundError:
-        raise
-    except DAMAGE as error:
-        raise ValueError(f"{path}: not a readable npz file: {error}") from error
     arrays: dict[str, np.ndarray] = {}
     for member, array in members.items():
         parts = member.split("/")
@@ -161,7 +157,21 @@ def _keras_arrays() -> dict[str, tuple[str, str, str, tuple[int, ...]]]:
     return arrays
 
 
-class MnistCNN(nn.Module):
+class _Network(nn.Module):
+    """A network whose numbers are from 1; only an `MLP` may have no layer of them."""
+
+    def __post_init__(self) -> None:
+        """Checks the attributes."""
+        least = 0 if isinstance(self, MLP) else 1
+        for name, value in vars(self).items():
+            if name in ("blocks", "features"):
+                checked_integers(name, value, at_least=1, min_length=least)
+            elif name in ("width", "stem_stride", "num_classes"):
+                checked_integer(name, value, at_least=1)
+        super().__post_init__()
+
+
+class MnistCNN(_Network):
     """Two convolutions, each with ReLU and max-pooling, and two dense layers.
 
     421,642 parameters on images `[B, 28, 28, 1]` with ten classes; similar to LeNet
@@ -172,11 +182,6 @@ class MnistCNN(nn.Module):
     """
 
     num_classes: int = 10
-
-    def __post_init__(self) -> None:
-        """Checks the attributes."""
-        checked_integer("num_classes", self.num_classes, at_least=1)
-        super().__post_init__()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
@@ -193,7 +198,7 @@ class MnistCNN(nn.Module):
 _STAGES = ((64, 64), (128, 128), (256,) * 3, (512,) * 3, (512,) * 3)
 
 
-class VGG16(nn.Module):
+class VGG16(_Network):
     """Thirteen convolutions with batch normalisation and two dense layers.
 
     Each convolution is 3x3 and followed by ReLU, batch normalisation and, except the
@@ -212,11 +217,6 @@ class VGG16(nn.Module):
     """
 
     num_classes: int = 10
-
-    def __post_init__(self) -> None:
-        """Checks the attributes."""
-        checked_integer("num_classes", self.num_classes, at_least=1)
-        super().__post_init__()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
@@ -267,7 +267,7 @@ def _windows(x: jax.Array, size: int) -> jax.Array:
     return x.reshape(batch, rows, size, columns, size, channels)
 
 
-class ResNet(nn.Module):
+class ResNet(_Network):
     """A residual network for images of about 32x32 pixels, with batch normalisation.
 
     A 3x3 convolution, stages of residual blocks, the mean over all pixels, and a dense
@@ -291,14 +291,6 @@ class ResNet(nn.Module):
     width: int = 16
     stem_stride: int = 1
     num_classes: int = 10
-
-    def __post_init__(self) -> None:
-        """Checks the attributes."""
-        checked_integers("blocks", self.blocks, at_least=1)
-        checked_integer("width", self.width, at_least=1)
-        checked_integer("stem_stride", self.stem_stride, at_least=1)
-        checked_integer("num_classes", self.num_classes, at_least=1)
-        super().__post_init__()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
@@ -325,7 +317,7 @@ def _shortcut(x: jax.Array, stride: int, width: int) -> jax.Array:
     return jnp.pad(x, ((0, 0), (0, 0), (0, 0), (0, width - x.shape[-1])))
 
 
-class MLP(nn.Module):
+class MLP(_Network):
     """Dense layers with ReLU between them, on flattened images.
 
     The default, 784-100-10 on images `[B, 28, 28, 1]`, has 79,510 parameters.
@@ -341,12 +333,6 @@ class MLP(nn.Module):
     features: Sequence[int] = (100,)
     num_classes: int = 10
 
-    def __post_init__(self) -> None:
-        """Checks the attributes."""
-        checked_integers("features", self.features, at_least=1, min_length=0)
-        checked_integer("num_classes", self.num_classes, at_least=1)
-        super().__post_init__()
-
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
         """Computes logits `[B, K]` of images `[B, H, W, C]`; `train` has no effect."""
@@ -357,7 +343,7 @@ class MLP(nn.Module):
         return nn.Dense(self.num_classes)(x)
 
 
-class StridedCNN(nn.Module):
+class StridedCNN(_Network):
     """Convolutions with stride 2, each with ReLU, and two dense layers.
 
     By default 106,122 parameters on images `[B, 28, 28, 1]` with ten classes, and a
@@ -371,12 +357,6 @@ class StridedCNN(nn.Module):
 
     num_classes: int = 10
     features: Sequence[int] = (16, 32)
-
-    def __post_init__(self) -> None:
-        """Checks the attributes."""
-        checked_integer("num_classes", self.num_classes, at_least=1)
-        checked_integers("features", self.features, at_least=1)
-        super().__post_init__()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:

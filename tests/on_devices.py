@@ -78,11 +78,13 @@ def measured(mesh, journal):
     key = jax.random.key(7)
     evaluate = functools.partial(jaxrob.evaluate, key=key, mesh=mesh, batch_size=40)
     found = {}
-    for name, given in (
-        ("whole", data),
-        ("batches", jaxrob.Dataset.from_batches(Batches(data))),
+    both = jaxrob.Domain([NOISE, alterations.brightness()])
+    for name, given, alteration, levels in (
+        ("whole", data, NOISE, LEVELS),
+        ("batches", jaxrob.Dataset.from_batches(Batches(data)), NOISE, LEVELS),
+        ("domain", data, both, np.stack([LEVELS, 0 * LEVELS], axis=1)),
     ):
-        curve = evaluate(classifier, given, NOISE, LEVELS)
+        curve = evaluate(classifier, given, alteration, levels)
         for part in ("predicted", "confidence", "uncertainty"):
             found[f"curve {name} {part}"] = getattr(curve, part)
     reduced = evaluate(classifier, data, NOISE, LEVELS, reduced=True)

@@ -213,7 +213,7 @@ def test_channels_first_where_the_network_fails():
 def test_grey_pictures_for_a_network_of_colours():
     given = jaxrob.Preprocessing(std=[0.1, 0.2, 0.3])
     classifier = jaxrob.Classifier.from_host(np.zeros_like, 2, preprocessing=given)
-    with pytest.raises(ValueError, match="have 1 channel. Make grey pictures RGB"):
+    with pytest.raises(ValueError, match="std has 3 numbers.*Give one number"):
         jaxrob.evaluate(classifier, DATASET, BLUR, [0.0])
 
 

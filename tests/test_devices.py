@@ -86,7 +86,7 @@ def test_same_answers(one, found):
     assert ties.mean() < 0.01, "too many near-ties for a test of anything"
     reference = [one[f"curve whole {part}"] for part in ("predicted", "confidence")]
     for device, arrays in ({"one": one} | found).items():
-        for way in ("whole", "batches"):
+        for way in ("whole", "batches", "domain"):
             predicted = arrays[f"curve {way} predicted"]
             assert not ((predicted != reference[0]) & ~ties).any(), (device, way)
             confidence = arrays[f"curve {way} confidence"]

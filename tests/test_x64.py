@@ -99,7 +99,7 @@ def test_draws_are_the_same():
 
 def test_strict_settings_of_jax_are_lifted_as_the_limits_say():
     images = np.random.default_rng(0).random((8, 8, 8, 1), np.float32)
-    classifier = jaxrob.Classifier(apply, np.eye(64, 3, dtype=np.float32))
+    classifier = jaxrob.Classifier(apply, np.eye(64, 3, dtype=np.float32) - 0.5)
     dataset, blur = (
         jaxrob.Dataset(images, np.arange(8) % 3),
         alterations.gaussian_blur(),

@@ -135,7 +135,7 @@ def checked_number(
     if not _is_number(value):
         raise wrong_type(name, "a number", value)
     try:
-        number = float(value)
+        number = float(as_written(value))
     except OverflowError:
         number = math.inf
     inside = (
@@ -147,12 +147,8 @@ def checked_number(
     )
     if not inside:
         shown = at_most
-        if (
-            at_most is not None
-            and at_most >= _LARGE
-            and not at_most < number < math.inf
-        ):
-            shown = None
+        if at_most is not None and at_most >= _LARGE:
+            shown = at_most if at_most < number < math.inf else None
         wanted = range_text(at_least, above, shown, below)
         if number == math.inf and not {"in", "finite"} & set(wanted.split()):
             wanted = f"{wanted} and finite" if wanted else "be finite"
@@ -178,7 +174,7 @@ def checked_bounds(name: str, value: Any) -> tuple[float, float]:
     is_pair = isinstance(value, Sequence | np.ndarray) and np.ndim(value) == 1
     if not is_pair or len(value) != 2 or not all(map(_is_number, value)):
         raise wrong_type(name, wanted, value)
-    lower, upper = map(float, value)
+    lower, upper = (float(as_written(end)) for end in value)
     if not -math.inf < lower < upper < math.inf:
         raise ValueError(f"{name} must be {wanted}; got {value}")
     return lower, upper
@@ -243,6 +239,12 @@ def checked_traceable(name: str, value: Any, shape: str) -> jax.Array:
     return jnp.asarray(value, jnp.float32)
 
 
+def as_written(value: Any) -> np.ndarray:
+    """In float64; of float32 the shortest decimal, or 0.85 were 0.8500000238."""
+    is_narrow = getattr(value, "dtype", None) in (np.float16, np.float32)
+    return np.asarray(np.asarray(value).astype(str) if is_narrow else value, float)
+
+
 def _is_number(value: Any) -> bool:
     if isinstance(value, bool | np.bool_ | Tracer):
         return False
@@ -253,7 +255,6 @@ def _is_number(value: Any) -> bool:
 
 
 def _kind(dtype: Any) -> str | None:
-    """Returns the letter of a type in `_KINDS`, or None if it has no letter."""
     if dtype.kind in "biuf":
         return "i" if dtype.kind == "u" else dtype.kind
     # Types of JAX that NumPy does not know, such as bfloat16. Random keys are others.
@@ -271,11 +272,13 @@ def _first(array: np.ndarray, where: np.ndarray) -> str:
 def fits(
     found: tuple[int, ...], shape: str, lengths: dict[str, int], shortest: int
 ) -> bool:
-    """Tests whether a shape matches its description."""
     axes = [axis.strip() for axis in shape.split(",") if axis.strip()]
     if axes[:1] == ["..."]:
         axes = axes[1:]
         found = found[max(0, len(found) - len(axes)) :] if axes else ()
+    if axes[-1:] == ["..."]:
+        axes = axes[:-1]
+        found = found[: len(axes)]
     if len(found) != len(axes):
         return False
     for axis, length in zip(axes, found):
@@ -293,6 +296,19 @@ def fits(
 def lengths_text(shape: str, lengths: dict[str, int]) -> str:
     parts = [f"{letter} = {n}" for letter, n in lengths.items() if letter in shape]
     return f" with {', '.join(parts)}" if parts else ""
+
+
+def check_integers(name: str, array: jax.Array | np.ndarray) -> None:
+    """Rejects an array whose integers JAX would wrap around."""
+    dtype = jax.dtypes.canonicalize_dtype(array.dtype)
+    if dtype == array.dtype or not jnp.issubdtype(dtype, jnp.integer):
+        return
+    limits = jnp.iinfo(dtype)
+    if array.min(initial=0) < limits.min or array.max(initial=0) > limits.max:
+        raise ValueError(
+            f"{name} must lie in [{limits.min}, {limits.max}], JAX's integers unless "
+            f"jax_enable_x64 is set; got {array.min()} to {array.max()}"
+        )
 
 
 def checked_images(images: Any) -> np.ndarray | jax.Array:
@@ -370,7 +386,6 @@ def checked_size(size: Any, name: str = "size") -> tuple[int, int] | None:
 
 
 def check_index(index: Any, length: int) -> None:
-    """Rejects an invalid index into `length` inputs."""
     wanted = "a slice, or an array of integers or booleans"
     if isinstance(index, slice):
         for part in (index.start, index.stop, index.step):

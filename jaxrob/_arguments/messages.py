@@ -24,7 +24,7 @@ def named(value: Any) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if isinstance(value, Tracer):
-        return f"an array that is being traced, of type {kind}"
+        return f"an array being traced, {value.dtype} of the shape {value.shape}"
     if isinstance(value, bool | int | float | complex | str | bytes | np.generic):
         text = repr(value)
         return f"{text if len(text) <= 80 else text[:77] + '...'}, of type {kind}"
@@ -32,6 +32,8 @@ def named(value: Any) -> str:
         return f"{kind} of {value.dtype} and the shape {value.shape}"
     if isinstance(value, list | tuple | dict):
         return f"{kind} of length {len(value)}"
+    if kind == "Domain":
+        return "a jaxrob.Domain, which jaxrob.assess_domain assesses"
     return kind
 
 
@@ -187,7 +189,8 @@ def if_no_classes(shape: Any) -> str:
     if len(shape) == 1 or shape[1:] == (1,):
         return (
             "One number for each image is a column, [B, 1], with outputs="
-            '"logits" or "sigmoid" for that of class 1 of 2 (from_host: num_classes=1)'
+            '"logits" or "sigmoid" for that of class 1 of 2 (from_host: num_classes=1);'
+            ' labels become np.eye(K)[labels], with outputs="scores"'
         )
     return IF_NO_CLASSES
 

@@ -11,17 +11,18 @@ from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_choice, check_type, checked_sequence
 from jaxrob._arguments.texts import collected, warn
-from jaxrob._assessment.assessment import Assessment
+from jaxrob._assessment.assessment import Assessment, ListedLevels
 from jaxrob._assessment.criterion import Criterion, Tolerance
-from jaxrob._assessment.explore import Exploration, check_few, explore
+from jaxrob._assessment.explore import Exploration, check_few, explore, listed
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import Score
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.evaluate import Arguments, Run, checked, prepare_run, source_ahead
-from jaxrob._engine.provenance import alteration_fingerprint, warn_of_copies
+from jaxrob._engine.provenance import alteration_fingerprint, warn_of_dependence
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import settings, words
+from jaxrob.alterations._recorded import Recorded
 from jaxrob.metrics import RULES
 from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.metrics._measures import in_words, mean_named, measure_named
@@ -45,7 +46,7 @@ def assess(
     tolerance: Tolerance | None = None,
     confidence_level: float = 0.95,
     # Which levels.
-    strategy: Strategy = ASAP(),  # noqa: B008 (immutable)
+    strategy: Strategy | None = None,
     rule: str | None = None,
     # How it runs.
     key: jax.Array | None = None,
@@ -93,7 +94,8 @@ def assess(
 
     Which levels:
       strategy: decides which levels are evaluated, and with `strategies.FewImages` on
-        how few images.
+        how few images; by default `strategies.ASAP()`. Of recorded pictures all levels
+        are, and neither strategy, rule nor tolerance may be given.
       rule: the rule of integration, "right", "count" or "linear"; by
         default the strategy's own. See `jaxrob.metrics.heaviside_robustness`.
 
@@ -138,14 +140,15 @@ def assess(
             score,
         )
     )
-    check_strategy(strategy)
     measure = checked_measure(measure, arguments.score)
     wanted = "a jaxrob.Tolerance or None"
     check_type("tolerance", tolerance, Tolerance | None, wanted)
     scoring = tolerance or Tolerance()
     confidence_level = checked_confidence_level(confidence_level)
     criterion = Criterion(threshold, measure, alpha, scoring, confidence_level)
-    check_few(strategy, criterion, rule)
+    check_few(strategy, criterion, rule, alterations)
+    strategy = ASAP() if strategy is None else strategy
+    check_strategy(strategy)
     rule = _checked_rule(rule, strategy, scoring)
     criterion.check(classifier, reduced)
     for one in alterations:
@@ -156,8 +159,10 @@ def assess(
         source_ahead(prepared) as run,
     ):
         explorations = explore(run, criterion, strategy)
-        if isinstance(run.dataset, Dataset):
-            warn_of_copies(run.source()["dataset"], len(run.dataset))
+        length = int(explorations[0].curve.counts.inputs.sum(-1).max())
+        if (few := explorations[0].sampling) is not None:
+            length = few.num_images
+        warn_of_dependence(run.source()["dataset"], length)
     results = tuple(
         result_of(run, place, exploration, criterion, rule, strategy)
         for place, exploration in enumerate(explorations)
@@ -211,8 +216,12 @@ def result_of(
     rule: str,
     strategy: Strategy,
 ) -> Assessment:
-    alteration, source = run.alterations[place], run.source()
+    alteration = run.alterations[place]
     curve = criterion.with_unknown(exploration.curve)
+    levels = None
+    if (only := listed(alteration)) and isinstance(alteration, Recorded):
+        strategy, rule, of = only, "count", alteration.pictures
+        levels = ListedLevels(np.array(of.weights), of.names)
     bound, scores, scoring = exploration.error_bound, None, criterion.scoring
     if exploration.sampling is not None:
         bound = None
@@ -249,20 +258,25 @@ def result_of(
         warnings=(*run.warned, *run.warned_of_each[place]),
         scores=scores,
         curve=curve,
-        provenance=source
-        | {
-            "alteration": alteration_fingerprint(alteration),
-            "stochastic": source["stochastic"] or alteration.stochastic,
-            "settings": settings(alteration, run.image.shape),
-            "words": words(alteration),
-        },
+        provenance=provenance_of(run, alteration),
         seconds=exploration.seconds,
         sampling=exploration.sampling,
         confidence_level=criterion.confidence_level,
+        listed=levels,
     )
     with collected() as found:
         _warn_of_undecided(result)
     return dataclasses.replace(result, warnings=(*result.warnings, *found))
+
+
+def provenance_of(run: Run, alteration: Any) -> dict[str, Any]:
+    source = run.source()
+    return source | {
+        "alteration": alteration_fingerprint(alteration),
+        "stochastic": source["stochastic"] or alteration.stochastic,
+        "settings": settings(alteration, run.image.shape),
+        "words": words(alteration),
+    }
 
 
 def _warn_of_undecided(result: Assessment) -> None:

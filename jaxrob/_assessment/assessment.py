@@ -17,13 +17,13 @@ from jaxrob._classifiers.network import SCORE_NAME
 from jaxrob._codec import (
     WRITTEN,
     Array,
+    Document,
     Integer,
     Layout,
     Number,
     Row,
     Text,
     document,
-    from_json,
     read,
     refuse,
     to_json,
@@ -82,6 +82,13 @@ class Provenance(NamedTuple):
 _Interval = Annotated[ConfidenceInterval, Row(_UNIT, ascends=True)]
 
 
+class ListedLevels(NamedTuple):
+    """Levels that alone exist: what they count, and their names, if they have any."""
+
+    weights: Annotated[np.ndarray, Array("L", at_least=0)]
+    names: tuple[str, ...] = ()
+
+
 class Sampling(NamedTuple):
     """The images that an assessment looked at, and what they leave open."""
 
@@ -118,7 +125,7 @@ class Sampling(NamedTuple):
 
 @document("jaxrob assessment 1")
 @dataclasses.dataclass(frozen=True, eq=False)
-class Assessment:
+class Assessment(Document):
     """How robust a classifier is to one alteration, and what that is computed from.
 
     Attributes:
@@ -150,6 +157,8 @@ class Assessment:
       sampling: how few images were looked at, and what they leave open; None if all
         were. `curve` then counts the images seen, not as many at every level.
       confidence_level: the coverage of the intervals, in (0, 1).
+      listed: the levels' `weights` in the robustness, float64 `[L]`, and `names`, if
+        only these exist (`jaxrob.alterations.recorded`); None for a range.
     """
 
     alteration: str
@@ -170,6 +179,7 @@ class Assessment:
     seconds: Annotated[float, Number(at_least=0)]
     sampling: Sampling | None = None
     confidence_level: Annotated[float, Number(above=0, below=1)] = 0.95
+    listed: Annotated[ListedLevels | None, Layout(may_lack=True)] = None
 
     def __repr__(self) -> str:
         """The question, the answer with its two errors, and how many warnings."""
@@ -288,14 +298,25 @@ class Assessment:
         """
         if concluded := self.sampling or self.scores:
             return concluded.population_interval
-        low, high = metrics.confidence_interval(
-            self.levels,
-            self.counts,
-            self.measure,
-            self.threshold,
-            self.confidence_level,
-            bounds=(self.lower, self.upper),
-        )
+        return self.interval_at(self.confidence_level)
+
+    def interval_at(self, confidence_level: float) -> ConfidenceInterval:
+        """As `confidence_interval` from all images, of another confidence level."""
+        if self.listed is None:
+            low, high = metrics.confidence_interval(
+                self.levels,
+                self.counts,
+                self.measure,
+                self.threshold,
+                confidence_level,
+                bounds=(self.lower, self.upper),
+            )
+        else:
+            # A level may seem to be on one wrong side: half of Bonferroni's error.
+            number = max(2, np.count_nonzero(self.listed.weights))
+            error = (1 - confidence_level) * 2 / number
+            ends = metrics.bands(self.counts, self.measure, 1 - error)
+            low, high = map(self._robustness_of, ends)
         return ConfidenceInterval(
             float(np.fmin(low, self.robustness)), float(np.fmax(high, self.robustness))
         )
@@ -350,6 +371,9 @@ class Assessment:
         )
 
     def _robustness_of(self, values: np.ndarray) -> float:
+        if self.listed is not None:
+            weights = self.listed.weights
+            return math.fsum(weights[values >= self.threshold]) / math.fsum(weights)
         return metrics.heaviside_robustness(
             self.levels, values, self.threshold, self.rule
         )
@@ -380,9 +404,30 @@ class Assessment:
         slices = importlib.import_module("jaxrob._assessment.slices")
         return slices.by_column(self, column, bins)
 
+    def of_groups(self) -> "Assessment":
+        """The assessment in which each group of images counts once, whatever its size.
+
+        The measure is the mean over groups of the accuracy, or the mean score, within
+        each, of what is decided; its images are groups. The levels were chosen for all
+        images: `error_bound` says what that leaves open.
+
+        Raises:
+          ValueError: if the data set has no groups, the measure is another one, the
+            result keeps no answers, or it is from few images or with a tolerance.
+        """
+        slices = importlib.import_module("jaxrob._assessment.slices")
+        return slices.of_groups(self)
+
     @property
     def accepted(self) -> tuple[Interval, ...]:
-        """The intervals of levels where the measure is at least the threshold."""
+        """The intervals of levels where the measure is at least the threshold.
+
+        Of recorded pictures each is one level.
+        """
+        if self.listed is not None:
+            counted = (self.values >= self.threshold) & (self.listed.weights > 0)
+            levels = self.levels[counted].tolist()
+            return tuple(Interval(level, level) for level in levels)
         return metrics.accepted_intervals(self.levels, self.values, self.threshold)
 
     @property
@@ -442,20 +487,6 @@ class Assessment:
     def to_csv(self) -> str:
         """CSV with a row for each level, see `jaxrob.reporting.to_csv`."""
         return importlib.import_module(_REPORTING).to_csv(self, rows="levels")
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "Assessment":
-        """An assessment from the text that `to_json` gave.
-
-        Nothing is executed. Answers are unpacked to at most 256 MiB and 100 times the
-        text's length.
-
-        Raises:
-          ValueError: if the text is not strict JSON, not of this format, a part is
-            missing, unknown, outside its range or of a wrong type or shape, or it is
-            not what was written, by its digest.
-        """
-        return from_json(text, Assessment)
 
     def plot(self, axes: Any = None) -> Any:
         """The measure over the level, see `jaxrob.reporting.plot`."""

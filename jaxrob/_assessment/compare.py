@@ -19,7 +19,7 @@ from jaxrob._assessment.paired import (
     resampled,
     shared_levels,
 )
-from jaxrob._codec import Array, Number, Row, document, from_json, to_json
+from jaxrob._codec import Array, Document, Number, Row, document
 from jaxrob._curve import Curve, ScoreCurve
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._bands import num_resamples, percentiles
@@ -40,7 +40,7 @@ _PValue = Annotated[float, Number(at_least=0, at_most=1, may_be_nan=True)]
 
 @document("jaxrob comparison 1")
 @dataclasses.dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Document):
     """The differences between two classifiers, the first less the second.
 
     Robustness says over which part of the range each is good enough. If both are
@@ -78,15 +78,6 @@ class Comparison:
         np.ndarray, Array("S, 2", at_least=-1, at_most=1, may_be_nan=True)
     ] = dataclasses.field(repr=False)
     confidence_level: Annotated[float, Number(above=0, below=1)]
-
-    def to_json(self) -> str:
-        """Returns the comparison as JSON text. NaN becomes null."""
-        return to_json(self)
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "Comparison":
-        """Reads what `to_json` gave; errors as of `Assessment.from_json`."""
-        return from_json(text, Comparison)
 
 
 def compare(
@@ -292,6 +283,7 @@ def question_of(one: Assessment) -> Question:
         one.lower,
         one.upper,
         curve.table and curve.table.groups,
+        one.listed and one.listed.weights / one.listed.weights.sum(),
     )
 
 

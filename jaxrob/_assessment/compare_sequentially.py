@@ -146,7 +146,7 @@ def compare_sequentially(
     confidence_level = checked_confidence_level(confidence_level)
     plain = Tolerance()
     criterion = Criterion(threshold, measure, alpha, plain, confidence_level)
-    check_few(strategy, criterion, None)
+    check_few(strategy, criterion, None, [alteration])
     search = Compared(strategy.strategy, half_width / 2)
     for one in (first, second):
         criterion.check(one, False)

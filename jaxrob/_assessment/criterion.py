@@ -140,14 +140,20 @@ class Tolerance:
             "nominal": nominal,
             "level_distribution": self.level_distribution,
         }
-        return ", ".join(f"{name}={_named(value)}" for name, value in settings.items())
+        return ", ".join(
+            f"{name}={named_setting(value)}" for name, value in settings.items()
+        )
 
 
-def _named(value: Any) -> str:
+def named_setting(value: Any) -> str:
     if hasattr(value, "gather_pytree_data_fields"):
         fields = sorted(type(value).gather_pytree_data_fields())
-        known = {name: vars(value).get(name) for name in fields}
-        parts = (f"{n}={_named(part)}" for n, part in known.items() if part is not None)
+        known = {name: vars(value).get(name) for name in fields if name[0] != "_"}
+        parts = (
+            f"{n}={named_setting(part)}"
+            for n, part in known.items()
+            if part is not None
+        )
         return f"{type(value).__name__}({', '.join(parts)})"
     return getattr(value, "__name__", None) or text(value)
 

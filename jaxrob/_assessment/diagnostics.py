@@ -186,7 +186,12 @@ def severity(found: Diagnostics, sign: str) -> float:
     return 1 - 1 / (1 + found.bend)
 
 
-def diagnose(task: Task, history: History, points: int) -> Diagnostics:
+def diagnose(
+    task: Task, history: History, points: int, are_listed: bool = False
+) -> Diagnostics:
+    if are_listed:  # Nothing lies between them, so nothing is missed there.
+        nan = math.nan
+        return Diagnostics(points, history.rounds, 0, nan, nan, nan, nan, nan, 0)
     positions = task.positions_of(history.levels)
     num_inputs = history.typical_inputs
     ends = np.concatenate([[0.0], positions, [1.0]])

@@ -15,12 +15,14 @@ from jaxrob._assessment.criterion import Criterion, per_image, ratio_per_image
 from jaxrob._assessment.diagnostics import Diagnostics, diagnose, diagnose_few
 from jaxrob._curve import AnyCurve, ReducedCurve, join, select
 from jaxrob._devices.blocks import joined
+from jaxrob._domain import levels_of
 from jaxrob._engine.answers import INVALID
 from jaxrob._engine.blocks import counted
 from jaxrob._engine.evaluate import Run
 from jaxrob._engine.queue import answer_parts, evaluate_queue, everywhere, random_order
 from jaxrob._engine.scores import Scored
 from jaxrob.alterations import Alteration
+from jaxrob.alterations._recorded import Recorded
 from jaxrob.metrics import ConfidenceInterval, Counts
 from jaxrob.metrics._counts import MOST_CONFUSED, MOST_RANKS, Groups, Worth, count
 from jaxrob.metrics._groups import worth_of
@@ -36,6 +38,7 @@ from jaxrob.strategies._drive import (
     drive,
 )
 from jaxrob.strategies._few.estimates import population_of
+from jaxrob.strategies._levels import Including, Uniform
 from jaxrob.strategies._strategy import BLOCK, needs_scores
 from jaxrob.uncertainty import unknown_threshold
 
@@ -50,8 +53,21 @@ class Exploration(NamedTuple):
     sampling: Sampling | None = None  # of few images
 
 
-def check_few(strategy: Strategy, criterion: Criterion, rule: str | None) -> None:
-    """Rejects arguments that need all images, if the strategy looks at some."""
+def check_few(
+    strategy: Strategy | None,
+    criterion: Criterion,
+    rule: str | None,
+    alterations: Sequence[Alteration],
+) -> None:
+    """Rejects arguments that need all images, or levels, where there are some."""
+    asked = strategy or rule or (None if criterion.scoring.is_plain else "tolerance")
+    for one in alterations:
+        if asked is not None and isinstance(one, Recorded):
+            raise ValueError(
+                f"strategy, rule and tolerance must be left out for {one.name}: there "
+                "are no pictures between those recorded, so all levels are looked at, "
+                f"and each counts by its weight; got {asked!r}"
+            )
     if not needs_scores(strategy):
         return
     what = f"{strategy!r}, which looks at some of the images"
@@ -81,6 +97,12 @@ def explore(run: Run, criterion: Criterion, strategy: Strategy) -> list[Explorat
     return explorations
 
 
+def listed(one: Alteration) -> Strategy | None:
+    """Returns what asks for all levels, if only some exist: the ends and the others."""
+    is_recorded = isinstance(one, Recorded)
+    return Including(Uniform(2), tuple(one.pictures.at)) if is_recorded else None
+
+
 class _Answers:
     """The answers so far, which grow by what the strategy looks at."""
 
@@ -92,11 +114,11 @@ class _Answers:
     @property
     def subjects(self) -> list[Subject]:
         return [
-            Subject(one.name, self._task(one), one.snap, one.canonical)
+            Subject(one.name, self._task(one), one.snap, one.canonical, listed(one))
             for one in self.run.alterations
         ]
 
-    def _task(self, one: Alteration) -> Task:
+    def _task(self, one: Any) -> Task:
         return Task(one.lower, one.upper, self._criterion.threshold, one.identity)
 
     def _took(self, seconds: float, amounts: Sequence[tuple[int, int]]) -> None:
@@ -143,7 +165,8 @@ class AllImages(_Answers):
         row_of = {level: row for row, level in enumerate(known.levels.tolist())}
         canonical = subject.canonical(history.levels).tolist()
         rows = np.array([row_of[level] for level in canonical])
-        diagnostics = diagnose(subject.task, history, len(known.levels))
+        only = subject.listed is not None
+        diagnostics = diagnose(subject.task, history, len(known.levels), only)
         if self.run.alterations[place].resolution is not None:
             # It moves by steps of its own, which no key decides.
             diagnostics = diagnostics._replace(jitter=math.nan)
@@ -155,7 +178,7 @@ class AllImages(_Answers):
         return Exploration(
             select(known, rows, history.levels),
             history,
-            concluded(self._strategy, subject, explored).error_bound,
+            0.0 if only else concluded(self._strategy, subject, explored).error_bound,
             diagnostics,
             nominal,
             self._seconds[place],
@@ -210,8 +233,8 @@ class SomeImages(_Answers):
         criterion, rows = self._criterion, self._rows[place]
         subject, history = self.subjects[place], explored.history
         levels = history.levels
-        seen = [rows[level] for level in subject.canonical(levels).tolist()]
-        curve = self._curve(levels, seen)
+        seen = self.at(place, subject.canonical(levels))
+        curve = self.curve(levels, seen)
         values, _ = criterion.values(curve)
         shown = History(levels, values, rounds=history.rounds)
         task = subject.task._replace(threshold=criterion.threshold)
@@ -222,7 +245,6 @@ class SomeImages(_Answers):
             )
             low, high = found.interval
             found = found._replace(robustness=min(max(robustness, low), high))
-        evaluations = sum(one.number for one in rows.values())
         return Exploration(
             curve,
             shown,
@@ -230,10 +252,16 @@ class SomeImages(_Answers):
             diagnose_few(task, shown, len(rows)),
             None,
             self._seconds[place],
-            _sampling(subject.task, history, found, evaluations),
+            _sampling(subject.task, history, found, self.evaluations(place)),
         )
 
-    def _task(self, one: Alteration) -> Task:
+    def evaluations(self, place: int) -> int:
+        return sum(one.number for one in self._rows[place].values())
+
+    def at(self, place: int, levels: np.ndarray) -> list["_Row"]:
+        return [self._rows[place][level] for level in levels_of(levels)]
+
+    def _task(self, one: Any) -> Task:
         measure, number = self._measure, len(self._order)
         return Task(
             one.lower,
@@ -261,7 +289,7 @@ class SomeImages(_Answers):
         scores = row.scores[: span.stop]
         return Seen(float(scores.mean()), span.stop, scores)
 
-    def _curve(self, levels: np.ndarray, seen: Sequence["_Row"]) -> AnyCurve:
+    def curve(self, levels: np.ndarray, seen: Sequence["_Row"]) -> AnyCurve:
         kind = self.run.execution.kind
         if kind.num_classes is not None:
             counts = self._with_worth([self._counts(one) for one in seen])
@@ -363,10 +391,12 @@ def _look_at_curve(
         warn(
             f"unaltered, the {in_words(criterion.measure)} is {value:.4g}, already "
             f"below the threshold {criterion.threshold:g}: what is accepted then says "
-            "little about the alteration. Look at the network, the images' scale and "
-            "the labels, or ask for a lower threshold."
+            "little about the alteration. Look at the labels and at what the network "
+            "was trained on (scale=..., mean=..., std=...), or lower the threshold."
             + _other_order(unaltered, criterion.threshold)
         )
+    if isinstance(alteration, Recorded):
+        return
     distances = (history.levels - alteration.identity) / (
         alteration.upper - alteration.lower
     )

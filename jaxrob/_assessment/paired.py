@@ -44,6 +44,7 @@ class Question(NamedTuple):
     # Integers `[N]`, equal where images belong together, or None. Groups are drawn and
     # swapped as single images are.
     groups: np.ndarray | None = None
+    weights: np.ndarray | None = None  # `[L]`, if only these levels exist
 
 
 class Differences(NamedTuple):
@@ -336,6 +337,9 @@ def linear_robustness(
     question: Question, levels: np.ndarray, values: np.ndarray
 ) -> np.ndarray:
     """Computes `heaviside_robustness` by the rule "linear", of many curves at once."""
+    if question.weights is not None:
+        robustness = question.weights @ (values >= question.threshold)
+        return np.where(np.isnan(values).any(0), np.nan, robustness)
     levels, values = _with_ends(question, levels, values)
     share = accepted_share(values[:-1], values[1:], question.threshold)
     robustness = np.diff(levels) @ share / (question.upper - question.lower)
@@ -347,6 +351,8 @@ def _linear_mean(
     question: Question, levels: np.ndarray, values: np.ndarray
 ) -> np.ndarray:
     """Returns the mean over the range, `[B]`, with values joined by straight lines."""
+    if question.weights is not None:
+        return question.weights @ values
     levels, values = _with_ends(question, levels, values)
     middles = (values[:-1] + values[1:]) / 2
     return np.diff(levels) @ middles / (question.upper - question.lower)

@@ -3,15 +3,17 @@
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxrob._arguments.checks import check_choice, checked_array
-from jaxrob._assessment.assessment import Assessment
+from jaxrob._assessment.assessment import Assessment, ScoreFacts
 from jaxrob._assessment.diagnostics import diagnose
 from jaxrob._curve import Curve, ScoreCurve
+from jaxrob._metadata import ImageTable
 from jaxrob.metrics import ConfidenceInterval
+from jaxrob.metrics._counts import quotient
 from jaxrob.metrics._curvature import open_width
 from jaxrob.metrics._measures import any_measure
 from jaxrob.strategies import History, Task
@@ -63,19 +65,7 @@ def by_column(
     whole: Assessment, column: str, bins: Sequence[float] | None = None
 ) -> Slices:
     """Assesses the images with each value of a column, see `Assessment.by`."""
-    if whole.sampling is not None:
-        raise ValueError(
-            "by needs the answers on all images; this assessment is from few of them. "
-            "Assess without FewImages"
-        )
-    if whole.scores is not None:
-        raise ValueError("by is of the plain robustness, without tolerance")
-    table = getattr(whole.curve, "table", None)
-    if not isinstance(whole.curve, Curve | ScoreCurve) or table is None:
-        raise ValueError(
-            "by needs a data set with metadata, jaxrob.Dataset(..., metadata={...}), "
-            "and a result that keeps the answers"
-        )
+    curve, table = _answered("by", whole)
     check_choice("column", column, table.columns)
     values, of_image = table.columns[column]
     if bins is not None:
@@ -86,16 +76,58 @@ def by_column(
             f"column must have at most {_MOST} values; {column!r} has {len(places)}. "
             "Give bins, or a column of fewer"
         )
-    error = (1 - whole.confidence_level) / len(places)
+    level = 1 - (1 - whole.confidence_level) / len(places)
     found = []
     for place in places:
-        one = _of_images(whole, of_image == place)
+        one = _restated(whole, curve.of_images(of_image == place))
         joint = ConfidenceInterval(math.nan, math.nan)
         if not math.isnan(one.robustness):
-            more = dataclasses.replace(one, confidence_level=1 - error)
-            joint = more.confidence_interval
+            joint = dataclasses.replace(one, confidence_level=level).confidence_interval
         found.append(Slice(values[place], one, joint))
     return Slices(column, tuple(sorted(found, key=_order)))
+
+
+def of_groups(whole: Assessment) -> Assessment:
+    """Assesses groups in place of images, see `Assessment.of_groups`."""
+    curve, table = _answered("of_groups", whole)
+    if table.groups is None:
+        raise ValueError("of_groups needs a data set with groups, Dataset(groups=)")
+    if isinstance(curve, ScoreCurve):
+        scores = curve.scores
+    elif whole.measure == "accuracy":
+        scores = np.where(curve.unknown, np.nan, curve._is_right)
+    else:
+        raise ValueError(
+            f"of_groups needs the accuracy or a mean score; got {whole.measure!r}"
+        )
+    known = ~np.isnan(scores)
+    sums, numbers = (
+        np.stack([np.bincount(table.groups, row) for row in part])
+        for part in (np.where(known, scores, 0.0), known)
+    )
+    means = quotient(sums, numbers, np.nan)[:, numbers.any(0)]
+    about = ScoreFacts(f"{whole.measure} of groups", "1", None)
+    provenance = {**whole.provenance, "score": about._asdict()}
+    # Of one image each, they have the same intervals as groups of one size.
+    alone = ImageTable(np.arange(means.shape[1], dtype=np.int32))
+    curve = ScoreCurve(curve.levels, means, about.name, alone)
+    whole = dataclasses.replace(whole, measure=curve.measure, provenance=provenance)
+    return _restated(whole, curve)
+
+
+def _answered(what: str, whole: Assessment) -> tuple[Curve | ScoreCurve, ImageTable]:
+    if whole.sampling is not None or whole.scores is not None:
+        raise ValueError(
+            f"{what} needs the answers on all images, each accepted or not; this "
+            "assessment is from few of them, or with tolerance. Assess without"
+        )
+    table = getattr(whole.curve, "table", None)
+    if not isinstance(whole.curve, Curve | ScoreCurve) or table is None:
+        raise ValueError(
+            f"{what} needs a data set with metadata, jaxrob.Dataset(..., metadata="
+            "{...}), and a result that keeps the answers"
+        )
+    return whole.curve, table
 
 
 def _order(one: Slice) -> tuple[float, str]:
@@ -104,8 +136,8 @@ def _order(one: Slice) -> tuple[float, str]:
     return (-1.0 if math.isnan(robustness) else robustness), one.value
 
 
-def _of_images(whole: Assessment, which: np.ndarray) -> Assessment:
-    curve: Any = cast(Any, whole.curve).of_images(which)
+def _restated(whole: Assessment, curve: Curve | ScoreCurve) -> Assessment:
+    """Returns the assessment of other answers, at levels chosen for those of all."""
     measure: Any = any_measure(whole.measure)
     counts = curve.counts_for(whole.measure)
     values = np.nan_to_num(measure(counts))
@@ -117,7 +149,8 @@ def _of_images(whole: Assessment, which: np.ndarray) -> Assessment:
     )
     task = Task(whole.lower, whole.upper, whole.threshold, whole.identity)
     bound = whole.error_bound
-    if bound is not None:
+    are_listed = whole.listed is not None
+    if bound is not None and not are_listed:
         # The strategy looked for the crossings of all images' curve, so a slice's
         # may lie in any interval whose ends differ, or that images leave open.
         accepted = values >= whole.threshold
@@ -130,7 +163,7 @@ def _of_images(whole: Assessment, which: np.ndarray) -> Assessment:
         whole,
         curve=curve,
         error_bound=bound,
-        diagnostics=diagnose(task, history, whole.diagnostics.points),
+        diagnostics=diagnose(task, history, whole.diagnostics.points, are_listed),
         warnings=(),
     )
 

@@ -156,13 +156,13 @@ class Preprocessing:
         names = "scale", "mean", "std"
         number, name = max((np.size(getattr(self, name)), name) for name in names)
         if number not in (1, shape[3]):
-            grey = ""
-            if (number, shape[3]) == (3, 1):
-                grey = '. Make grey pictures RGB in the source, convert("RGB"), or '
-                grey += "by np.repeat(images, 3, axis=-1)"
+            grey = (
+                ". Give one number if the network takes grey pictures, or else make "
+                'them RGB in the source, convert("RGB"), or by np.repeat(images, 3, -1)'
+            )
             raise ValueError(
-                f"{name} has {number} numbers, but the images have "
-                f"{shape[3]} channel{'s' * (shape[3] > 1)}{grey}"
+                f"{name} has {number} numbers, but the images have {shape[3]} "
+                f"channel{'s' * (shape[3] > 1)}{grey * (shape[3] == 1)}"
             )
 
 
@@ -263,9 +263,7 @@ def checked_layout(
 def preprocessed(
     function: Callable[..., Any], preprocessing: Preprocessing
 ) -> Callable[..., Any]:
-    if preprocessing.is_none:
-        return function
-    return Preprocessed(function, preprocessing)
+    return function if preprocessing.is_none else Preprocessed(function, preprocessing)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -300,9 +298,7 @@ def outputs_after(activation: str) -> str | None:
 
 def snapshot(tree: Any) -> Any:
     # Training in place may write into arrays, assign variables, or donate buffers.
-    return jax.tree.map(
-        lambda leaf: leaf.copy() if hasattr(leaf, "copy") else leaf, tree
-    )
+    return jax.tree.map(lambda one: one.copy() if hasattr(one, "copy") else one, tree)
 
 
 def _numbers(name: str, value: Any) -> tuple[float, ...]:

@@ -19,7 +19,7 @@ from jaxrob._classifiers.network import (
     checked_layout,
     outputs_after,
 )
-from jaxrob._devices.host_function import HostFunction
+from jaxrob._devices.host_function import MOST_IMAGES, HostFunction
 from jaxrob._files import check_regular, open_file
 
 # The limit of protocol buffers; larger networks keep their weights beside the file.
@@ -93,8 +93,8 @@ def onnx_network(
     size, version = batch_size or fixed, _digest(data, weights)
     host = HostFunction(run, None, name, version, size, writes=False, is_any=is_any)
     seen = _laid_out(preprocessing, lengths, name)
-    if dtype is np.uint8 and (seen.scale, seen.mean, seen.std) == ((1,), (0,), (1,)):
-        seen = dataclasses.replace(seen, scale=255)
+    if dtype is np.uint8:
+        seen = _in_bytes(seen, name)
     # A single output stands for two classes.
     num_classes = 2 if num_classes == 1 else num_classes
     said = "probabilities" if "probabilit" in (asked or "") else "logits"
@@ -148,7 +148,7 @@ def _input(session: Any, path: pathlib.Path) -> tuple[Any, tuple[int | None, ...
             "Classifier.from_host"
         )
     lengths = tuple(n if isinstance(n, int) else None for n in source.shape)
-    if len(lengths) < 2:
+    if len(lengths) < 2 or 0 in lengths or (lengths[0] or 1) > MOST_IMAGES:
         raise ValueError(
             f"{path}: its input {source.name!r} must be images [B, ...]; got the shape "
             f"{source.shape}"
@@ -170,8 +170,10 @@ def _class_output(session: Any, path: pathlib.Path) -> tuple[str, int | None]:
     (output,) = outputs
     if output.type not in _FLOATING:
         raise ValueError(
-            f"{path}: its output {output.name!r} must be of floating numbers [B, K], "
-            f"{', '.join(_FLOATING)}; got {output.type}"
+            f"{path}: its output {output.name!r} must be of floating numbers [B, K]; "
+            f"got {output.type}. Call its runtime in a function for Classifier."
+            "from_host, which takes any numbers; labels [B] become np.eye(K)[labels], "
+            'with outputs="scores"'
         )
     shape = output.shape
     if shape and len(shape) != 2 and shape[2:] != [1, 1]:
@@ -214,17 +216,28 @@ def _laid_out(
             f"channels_first must be {channels_first}, because the input of {name} has "
             f"the shape {shape}; got {stated}"
         )
-    height, width = lengths[1:] if channels_first else lengths[:2]
-    size: Any = given.size
-    for there, asked in zip((height, width), size or (None, None)):
-        if None not in (there, asked) and there != asked:
-            raise ValueError(
-                f"size must be {(height, width)}, because the input of {name} has the "
-                f"shape {shape}; got {size}"
-            )
-    if size is None and height is not None and width is not None:
-        size = height, width
+    own = tuple(lengths[1:] if channels_first else lengths[:2])
+    size: Any = given.size or (None if None in own else own)
+    if any(there not in (None, asked) for there, asked in zip(own, size or own)):
+        raise ValueError(
+            f"size must be {own}, because the input of {name} has the shape {shape}; "
+            f"got {size}"
+        )
     return dataclasses.replace(given, channels_first=channels_first, size=size)
+
+
+def _in_bytes(given: Preprocessing, name: str) -> Preprocessing:
+    """Bytes cannot hold normalised numbers: they would be answers about nothing."""
+    allowed = {"scale": [{1}, {255}], "mean": [{0}], "std": [{1}]}
+    said = {one: getattr(given, one) for one in allowed}
+    wrong = [one for one in said if {*said[one]} not in allowed[one]]
+    if wrong:
+        texts = [f"{one}={','.join(map('{:g}'.format, said[one]))}" for one in wrong]
+        raise ValueError(
+            f"{', '.join(texts)} must be left out, because {name} takes bytes, 255 "
+            "times the pixels in [0, 1], and normalises them itself"
+        )
+    return dataclasses.replace(given, scale=255)
 
 
 def _external_files(model: Any, path: pathlib.Path) -> list[pathlib.Path]:

@@ -6,7 +6,9 @@ import math
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
+from jaxrob._arguments.checks import check_integers
 from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.keras_model import check_layers
@@ -102,6 +104,9 @@ def _current_trace(
     """Also returns whether captured values have changed since the last trace."""
     check_layers(classifier.apply_fn)
     leaves, tree = jax.tree.flatten(classifier.variables)
+    for leaf in leaves:
+        if isinstance(leaf, np.ndarray):
+            check_integers("variables", leaf)
     settings = classifier.outputs, classifier.stochastic, tuple(image_shape)
     way = tree, tuple(map(jax.typeof, leaves)), settings
     if (known := kept(classifier.apply_fn, way)) is not None:

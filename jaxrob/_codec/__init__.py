@@ -26,7 +26,7 @@ ValueErrors that name the path in the document, what was found and what is allow
 
 import json
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from jaxrob._arguments.checks import check_type
 from jaxrob._codec._kinds import (
@@ -61,6 +61,7 @@ __all__ = (
     "WRITTEN",
     "Array",
     "As",
+    "Document",
     "Integer",
     "Layout",
     "Number",
@@ -75,6 +76,29 @@ __all__ = (
 )
 
 T = TypeVar("T")
+
+
+class Document:
+    """A dataclass that `document` declares."""
+
+    def to_json(self) -> str:
+        """The whole as strict JSON text: NaN is null, large arrays base64 of zlib."""
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Reads the text that `to_json` gave.
+
+        Nothing is executed. Answers are unpacked to at most 256 MiB and 100 times the
+        text's length.
+
+        Raises:
+          TypeError: if it is no text.
+          ValueError: if the text is not strict JSON, not of this format, a part is
+            missing, unknown, outside its range or of a wrong type or shape, or it is
+            not what was written, by its digest.
+        """
+        return from_json(text, cls)
 
 
 def document(form: str) -> Callable[[type[T]], type[T]]:

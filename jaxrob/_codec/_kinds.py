@@ -251,7 +251,9 @@ class Array:
     def _listed(self, value: Any, place: str) -> np.ndarray:
         allowed, words, one = _LIST_TYPES[np.dtype(self._types[0]).kind]
         flat, lengths = [value], []
-        for _ in self.shape.split(","):
+        axes, more, _ = self.shape.partition(", ...")
+        known = axes.count(",") + 1
+        while len(lengths) < known or (more and flat and isinstance(flat[0], list)):
             sizes = {len(one) if isinstance(one, list) else -1 for one in flat}
             if len(sizes) > 1 or -1 in sizes:
                 raise must(place, f"be an array [{self.shape}] of {words}", value)

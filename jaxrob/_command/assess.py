@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax
 
 import jaxrob
-from jaxrob import reporting, strategies
+from jaxrob import alterations, reporting, strategies
 from jaxrob._arguments.texts import warn
 from jaxrob._command import catalogue, user_code
 from jaxrob._command.catalogue import Written, read_call
@@ -46,20 +46,24 @@ from jaxrob._command.subject import (
 from jaxrob._devices.mesh import is_first
 from jaxrob._engine.preflight import preflight
 from jaxrob.alterations import presets
+from jaxrob.alterations._recorded import Recorded
 from jaxrob.reporting import Picture, Plan, Requirement, Results
 from jaxrob.reporting._requirements import (
     OF_ALTERATION,
+    OF_DOMAIN,
+    OF_ROMA,
     OF_SET,
+    about_quantity,
     names_of,
     planned_requirements,
 )
-from jaxrob.strategies import FewImages, Strategy
+from jaxrob.strategies import ASAP, FewImages, Strategy
 
 _ANY_SHAPE = (224, 224, 3)
 QUANTITIES = names_of(OF_ALTERATION, OF_SET)
 
 
-class _Request(NamedTuple):
+class Request(NamedTuple):
     alterations: list[Written]  # the alterations as written
     threshold: float  # the lowest accepted value
     measure: str  # the name of the measure
@@ -87,13 +91,17 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
         # The same warnings come again with the pictures' own size.
         warnings.simplefilter("ignore", jaxrob.RobustnessWarning)
         pairs = catalogue.all_made(request.alterations, _ANY_SHAPE, values.frost)
-    names = [one.name for one, _ in pairs]
+    recorded = alterations.recorded_in(values.recorded) if values.recorded else ()
+    names = [one.name for one in (*(one for one, _ in pairs), *recorded)]
     request = _with_names(request, names, values)
     found = load_subject(values)
     shape = found.dataset.images.shape[1:]
     pairs = catalogue.all_made(request.alterations, shape, values.frost)
-    altered = [one for one, _ in pairs]
-    reasons = [written.reason for _, written in pairs]
+    altered = [*(one for one, _ in pairs), *recorded]
+    if len(altered) < len(names):  # Of grey pictures.
+        names = [one.name for one in altered]
+        request = _with_names(request, names, values)
+    reasons = [*(written.reason for _, written in pairs), *[None] * len(recorded)]
     replacing = Replacing(
         QUANTITIES, request.requirements, names, bool(values.regressions)
     )
@@ -112,7 +120,7 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
     _warn_of_no_means(altered, request, values.levels)
     announce(found)
     if values.dry_run:
-        print_passes(found, altered, request.few or _strategy(values))
+        print_passes(found, altered, request.few or _strategy(values) or ASAP())
         return ""
     with held(output):
         kept = earlier_results(output, found, replacing)
@@ -138,15 +146,20 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
     )
 
 
-def _requested(values: Values) -> _Request:
-    request = _of_flags(values) if values.plan is None else _of_plan(values)
+def written_request(values: Values, quantities: Sequence[str] = QUANTITIES) -> Request:
+    of = _of_flags if values.plan is None else _of_plan
+    return of(values, quantities)
+
+
+def _requested(values: Values) -> Request:
+    request = written_request(values)
     if (few := few_images_of(values, request.plan)) is None:
         return request
     check_measure(request.measure)
     return request._replace(few=few)
 
 
-def _with_names(request: _Request, names: Sequence[str], values: Values) -> _Request:
+def _with_names(request: Request, names: Sequence[str], values: Values) -> Request:
     if request.plan is not None:
         has_own = any(one.requirements for one in request.plan.alterations)
         if has_own and len(names) > len(request.plan.alterations):
@@ -167,7 +180,7 @@ def _with_names(request: _Request, names: Sequence[str], values: Values) -> _Req
 
 
 def _earlier(
-    request: _Request, names: Sequence[str], values: Values
+    request: Request, names: Sequence[str], values: Values
 ) -> list[jaxrob.Assessment]:
     asked = [one for one in request.requirements if one.quantity == "difference"]
     wanted = [name for name in names if any(one.is_of(name) for one in asked)]
@@ -191,28 +204,30 @@ def _earlier(
     return [one for one in found if one.alteration in wanted]
 
 
-def _of_flags(values: Values) -> _Request:
-    texts = values.alterations or catalogue.DEFAULT
-    return _Request(
+def _of_flags(values: Values, quantities: Sequence[str]) -> Request:
+    texts = values.alterations or catalogue.DEFAULT * (not values.recorded)
+    return Request(
         [read_call(text) for text in texts],
         values.threshold,
         values.measure,
-        tuple(required(values.require, QUANTITIES)),
+        tuple(required(values.require, quantities)),
         None,
         None,
     )
 
 
-def _of_plan(values: Values) -> _Request:
-    for name in ("alterations", "threshold", "measure", "require"):
+def _of_plan(values: Values, quantities: Sequence[str]) -> Request:
+    for name in ("alterations", "recorded", "threshold", "measure", "require"):
         if values[name].present:
             raise Refused(f"--{name}: the plan says it; leave it out, or the plan")
     plan = reporting.read_plan(values.plan)
     for one in plan.requirements:
-        if one.quantity not in QUANTITIES:
+        if one.quantity not in quantities:
+            of = about_quantity(one.quantity).of
+            command = {OF_ROMA: "roma", OF_DOMAIN: "domain"}.get(of, "assess")
             raise Refused(
-                f"--plan={values.plan}: {one.quantity} is measured by `jaxrob roma "
-                f"--require={one.quantity}{one.sign}{one.bound:g}`, not here"
+                f"--plan={values.plan}: {one.quantity} is measured by `jaxrob "
+                f"{command} --require={one.quantity}{one.sign}{one.bound:g}`, not here"
             )
     written = [
         Written(
@@ -224,9 +239,7 @@ def _of_plan(values: Values) -> _Request:
         )
         for one in plan.alterations
     ]
-    return _Request(
-        written, plan.threshold, plan.measure, plan.requirements, plan, None
-    )
+    return Request(written, plan.threshold, plan.measure, plan.requirements, plan, None)
 
 
 def _check_comparable(
@@ -234,7 +247,7 @@ def _check_comparable(
     earlier: Sequence[jaxrob.Assessment],
     found: Subject,
     altered: Sequence[jaxrob.Alteration],
-    request: _Request,
+    request: Request,
 ) -> None:
     """Rejects earlier results that `jaxrob.compare` would, before the work."""
     if not earlier:
@@ -272,7 +285,7 @@ def _assessed(
     found: Subject,
     altered: Sequence[jaxrob.Alteration],
     reasons: Sequence[str | None],
-    request: _Request,
+    request: Request,
     values: Values,
     kept: Results,
 ) -> Results:
@@ -349,7 +362,9 @@ def _shown(
     return reporting.pictures(assessment, one, dataset, key, most=most)
 
 
-def _strategy(values: Values, one: jaxrob.Alteration | None = None) -> Strategy:
+def _strategy(values: Values, one: jaxrob.Alteration | None = None) -> Strategy | None:
+    if isinstance(one, Recorded):
+        return None  # All of its levels.
     if values.levels is not None:
         return strategies.Uniform(values.levels)
     if one is not None and one.unit == "severity":
@@ -359,7 +374,7 @@ def _strategy(values: Values, one: jaxrob.Alteration | None = None) -> Strategy:
 
 
 def _warn_of_no_means(
-    altered: Sequence[jaxrob.Alteration], request: _Request, levels: int | None
+    altered: Sequence[jaxrob.Alteration], request: Request, levels: int | None
 ) -> None:
     """Warns, before the work, that benchmarks' mean errors will not be known."""
     ends = [(one.lower, one.upper) for one in altered if one.unit == "severity"]

@@ -21,7 +21,7 @@ import numpy as np
 
 import jaxrob
 from jaxrob import alterations, data, reporting
-from jaxrob._arguments.texts import install
+from jaxrob._arguments.texts import install, warn
 from jaxrob._command import user_code
 from jaxrob._command.define import Refused, Values, check_file, did_you_mean
 from jaxrob._command.network import pair
@@ -57,7 +57,8 @@ def read_call(text: str) -> Written:
     if not rest:
         return Written(name, None, {}, text)
     if rest[0] != "(":
-        what = "one alteration for each flag" if rest[0] == "," else '"("'
+        what = '"(", or "_" in place of a space,'
+        what = "one alteration for each flag" if rest[0] == "," else what
         raise Refused(f"{text!r}: expected {what} after {name}; got {rest[:20]!r}")
     try:
         call = ast.parse(f"_{rest}", mode="eval").body
@@ -115,6 +116,7 @@ BY_SEVERITY = tuple(
 )
 #: Names of several alterations.
 PRESETS = ("imagenet_c", "cifar_c")
+_OF_COLOURS = ("frost", "spatter", "saturate")
 #: The papers' first, then the others without required parameters.
 NAMES = (
     *DEFAULT,
@@ -189,7 +191,7 @@ def all_made(
         (one, written)
         for written in some
         for one in (
-            _of_benchmark(written, frost_folder)
+            _of_preset(written, image_shape, frost_folder)
             if written.name in PRESETS
             else [made(written, image_shape, frost_folder)]
         )
@@ -207,6 +209,21 @@ def all_made(
     if frost_folder is not None and "frost" not in seen:
         raise Refused(f"--frost={frost_folder}: frost is not among the alterations")
     return pairs
+
+
+def _of_preset(
+    written: Written, image_shape: Sequence[int], frost_folder: str | None
+) -> list[Alteration]:
+    """Grey pictures have no colours, which the photographs of frost have."""
+    found = [*_of_benchmark(written, frost_folder)]
+    gone = [one.name for one in found if one.name in _OF_COLOURS]
+    if image_shape[-1] != 1 or not gone or frost_folder:
+        return found
+    warn(
+        f"{', '.join(gone)} is left out, which is about colours: these pictures have "
+        "one channel. A mean over the other corruptions is not the benchmark's"
+    )
+    return [one for one in found if one.name not in gone]
 
 
 def _of_benchmark(written: Written, frost_folder: str | None) -> Any:

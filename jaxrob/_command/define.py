@@ -154,6 +154,11 @@ measuring = _topic(
         '"file.py:name(0,1)", a function of your own, WHICH IS RUN; or imagenet_c or '
         "cifar_c, the fifteen corruptions of a benchmark. As often as you like; by "
         "default the papers' eight. `jaxrob alterations` lists them."),
+    _Flag("string", "recorded", None,
+        "A folder of the same pictures as --images under other conditions, in place "
+        "of computed alterations: .npy files of severities (CIFAR-10-C), folders "
+        "noise/1/class/picture (ImageNet-C), or setting/class/picture. Read as "
+        "--images are, but for pictures that have the final size."),
     _Flag("string", "frost", None,
         "Folder of the pictures that the corruption frost needs, frost1.png to "
         "frost5.jpg; by default those of the package imagecorruptions, if installed. "
@@ -193,6 +198,19 @@ few_images = _topic(
     _Flag("bool", "curtail", False,
         "End a level only where the images left cannot change its side: the answer "
         "of all images, for certain, from fewer. Goes with what --half_width does."),
+)
+domain = _topic(
+    _Flag("float", "half_width", 0.02,
+        "Half the width of the interval of the accepted volume, the share of all "
+        "combinations of levels at which the network is good enough.", least=0),
+    _Flag("integer", "budget", None,
+        "Classify at most so many altered images for it.", least=1),
+    _Flag("enum", "guarantee", "calibrated",
+        "Of that interval: calibrated (simulated), or proven, at two to three times "
+        "the price.", choices=("calibrated", "proven")),
+    _Flag("string", "profile", None,
+        "A CSV file of recorded levels, a column for each alteration with its name "
+        "above: then the probability of a failure at such levels is measured too."),
 )
 perturbing = _topic(
     _Flag("float", "epsilon", 0.04,

@@ -28,6 +28,7 @@ from jaxrob.metrics import ALEXNET
 from jaxrob.reporting import Requirement, Results
 from jaxrob.reporting._columns import log_name
 from jaxrob.reporting._exports import check_empty
+from jaxrob.reporting._gate import beside_assessments
 from jaxrob.reporting._report import with_tester
 from jaxrob.reporting._results import adjusted, difference_text
 
@@ -195,17 +196,17 @@ def earlier_results(
     few = found.dataset[:1]
     source = jaxrob.provenance(found.classifier, few)
     own, network = source["classifier"], source["network"]
-    others = {one.provenance["classifier"] for one in there.assessments}
+    others = {one["classifier"] for one in there.sources}
     if own is not None and others == {own}:
         _check_none_dropped(output, there, replacing)
         return there
     # An unidentifiable network's give way to the same name's, if all is measured again.
-    alone = there.roma is None and there.attack is None
+    alone = there.roma is None and there.attack is None and there.domain is None
     if alone and others <= {None} and own is None and there.network == found.name:
         _check_none_dropped(output, there, replacing)
         return nothing
     which = there.network or "without a name"
-    networks = [one.provenance.get("network") for one in there.assessments]
+    networks = [one.get("network") for one in there.sources]
     if network.get("version") and network in networks:
         raise Refused(
             f"--output={output}: it holds results of {which}, from the same file or "
@@ -231,8 +232,8 @@ def _check_none_dropped(
         dropped += [f"the results of {', '.join(lost)}"] if lost else []
         if there.regressions and not regressions:
             dropped.append("the regressions that were found")
-    elif there.roma is not None:
-        found["RoMA"] = there.roma
+    else:
+        found |= beside_assessments(there)
     dropped += [
         f"the requirement {one.said}, which is not met"
         for one in there.requirements

@@ -31,8 +31,12 @@ from jaxrob._command.ending import (
 )
 
 _WIDTH = 88
-# Arguments in messages of the library, and their pairs of numbers or words.
-_ARGUMENT = re.compile(r"(?<![\w./-])([a-z_]+)=(?=\S)")
+# Arguments in messages of the library, and their pairs of numbers or words. What is
+# quoted is the user's own, and what is called is Python: both stay as they are.
+_ARGUMENT = re.compile(
+    r"(?<!\w)'[^']*'|\"[^\"]*\"|\w\((?:[^()]|\([^()]*\))*\)"
+    r"|(?<![\w./-])([a-z_]+)=(?=\S)"
+)
 _PAIR = re.compile(r"(--\w+=)\((\w+), (\w+)\)")
 _NO_BOOLEAN = re.compile(r"\('Non-boolean argument to boolean flag', .*\)")
 
@@ -99,6 +103,29 @@ _COMMANDS = {
             "How it runs": (define.running,),
         },
         module="roma",
+    ),
+    "domain": _Command(
+        "How robust a network is to several alterations at once, in their order.",
+        "",
+        (0, 0),
+        _NETWORK
+        | {
+            "What is measured": (define.measuring, define.domain),
+            "What is good enough": (
+                define.requirements(
+                    *("accepted_volume.low", "accepted_volume"),
+                    *("failure_probability.high", "failure_probability"),
+                ),
+            ),
+            "What is written": (
+                define.report,
+                define.tester,
+                define.output,
+                define.outcomes,
+            ),
+            "How it runs": (define.running,),
+        },
+        module="domain",
     ),
     "compare": _Command(
         "Whether a network is less robust than an earlier one; status 1 if it is.",

@@ -30,6 +30,7 @@ from jaxrob._command.programs import keep_programs
 from jaxrob._dataset import check_labels_below
 from jaxrob._engine.queue import shared_size
 from jaxrob._engine.step import UNALTERED
+from jaxrob.alterations._recorded import Recorded
 from jaxrob.reporting import Plan, Requirement
 from jaxrob.reporting._requirements import AT_LEAST
 from jaxrob.strategies import ASAP, FewImages, Including, Strategy, Uniform
@@ -119,8 +120,8 @@ def _check(subject: Subject) -> None:
     if size not in (None, (height, width)):
         raise Refused(
             f"{subject.name} takes images of {size[0]} x {size[1]} pixels; "
-            f"{dataset.name} has {height} x {width}. Say --size={size[0]},{size[1]}, "
-            "or --resize and --crop"
+            f"those of {dataset.name} have {height} x {width}. Say "
+            f"--size={size[0]},{size[1]}, or --resize and --crop"
         )
     try:
         num_classes = classifier.num_classes(shape)
@@ -130,7 +131,7 @@ def _check(subject: Subject) -> None:
             classifier.num_classes((height, width, other))
             raise Refused(
                 f"{subject.name} takes pictures that are {flag}, of channels: {other}; "
-                f"{dataset.name} has {channels}. Say --channels={flag}"
+                f"those of {dataset.name} have {channels}. Say --channels={flag}"
             ) from error
         raise
     if dataset.labels is not None:
@@ -147,10 +148,10 @@ def _check_classes(subject: Subject, num_classes: int) -> None:
     beyond = ", ".join(map(repr, names[num_classes:][:10]))
     which = f", so that it has no output for {beyond}" if beyond else ""
     raise Refused(
-        f"{subject.name} returns {num_classes} classes, but {subject.dataset.name} has "
-        f"{len(names)}: {', '.join(names[:10])}{which}. Say --class_names, all of the "
-        "network's classes in order, or take away the folders of others; or, if they "
-        "are not its classes, --labels=none"
+        f"{subject.name} returns {num_classes} classes, but those of "
+        f"{subject.dataset.name} are {len(names)}: {', '.join(names[:10])}{which}. Say "
+        "--class_names, all of the network's classes in order, or take away the "
+        "folders of others; or, if they are not its classes, --labels=none"
     )
 
 
@@ -285,6 +286,11 @@ def print_passes(
     levels = f"{number} levels"
     if about:
         levels = f"about {levels} ({fewest} to {most})"
+    recorded = [one for one in altered if isinstance(one, Recorded)]
+    for one in recorded:
+        print(f"  {one.name}: {images} images x {len(one.pictures.at)} recorded levels")
+    if not (altered := [one for one in altered if one not in recorded]):
+        return
     for one in altered:
         print(f"  {one.name} [{one.lower:g}, {one.upper:g}] {one.unit}".rstrip())
     passes = images * number * len(altered)

@@ -69,11 +69,19 @@ class HostFunction:
     def classes(self, image_shape: tuple[int, ...]) -> int:
         if self.num_classes is not None:
             return self.num_classes
-        return _classes_found(self, image_shape)
+        return _found(self, image_shape)[0]
+
+    def _batches(
+        self, rows: np.ndarray | jax.Array, image_shape: tuple[int, ...]
+    ) -> Iterator[tuple[np.ndarray, int]]:
+        size = self.batch_size
+        if size is None and self.num_classes is None and not self.is_any:
+            size = _found(self, image_shape)[1]
+        return _batches(rows, size, self.writes)
 
     def returned(self, images: np.ndarray | jax.Array) -> Any:
         parts = []
-        for batch, number in _batches(images, self.batch_size, self.writes):
+        for batch, number in self._batches(images, images.shape[1:]):
             with _noted(batch.shape):
                 found = self.function(batch)
                 parts.append(_first_rows(found, number, len(batch)))
@@ -83,7 +91,7 @@ class HostFunction:
 
     def __call__(self, images: np.ndarray | jax.Array) -> np.ndarray:
         parts = []
-        for batch, number in _batches(images, self.batch_size, self.writes):
+        for batch, number in self._batches(images, images.shape[1:]):
             with _noted(batch.shape):
                 returned = self.function(batch)
                 # A list of rows is what services return; its shape is checked.
@@ -100,9 +108,9 @@ class HostFunction:
         self, images: np.ndarray | jax.Array, change: np.ndarray | jax.Array
     ) -> np.ndarray:
         assert self.gradient is not None
-        changes = _batches(change, self.batch_size, self.writes)
+        changes = self._batches(change, images.shape[1:])
         parts = []
-        for batch, number in _batches(images, self.batch_size, self.writes):
+        for batch, number in self._batches(images, images.shape[1:]):
             with _noted(batch.shape):
                 found = self.gradient(batch, next(changes)[0])
             parts.append(np.array(found[:number], np.float32))
@@ -266,7 +274,10 @@ _with_gradient.defvjp(
 
 
 @functools.lru_cache(maxsize=256)
-def _classes_found(function: HostFunction, image_shape: tuple[int, ...]) -> int:
+def _found(
+    function: HostFunction, image_shape: tuple[int, ...]
+) -> tuple[int, int | None]:
+    """Finds the number of classes, and the batch of what takes no two images."""
     failures: list[Exception] = []
     for number in [function.batch_size] if function.batch_size else _SIZES:
         black = np.zeros((number, *image_shape), np.float32)
@@ -275,15 +286,12 @@ def _classes_found(function: HostFunction, image_shape: tuple[int, ...]) -> int:
                 function.check(black)
             # A program is being traced, of which what it does with JAX is no part.
             with jax.ensure_compile_time_eval():
-                num_classes = function(black).shape[1]
+                fixed = dataclasses.replace(function, batch_size=number)
+                num_classes = fixed(black).shape[1]
         except Exception as error:  # The user's code may raise anything.
             failures.append(error)
             continue
-        if failures:
-            raise ValueError(
-                f"batch_size must be {number}, as many as the network takes; got None"
-            ) from failures[0]
-        return num_classes
+        return num_classes, number if failures else function.batch_size
     raise failures[0]
 
 

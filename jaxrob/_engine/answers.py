@@ -11,16 +11,11 @@ from jaxrob import uncertainty
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import Score
 from jaxrob._curve import AnyCurve, Curve, ReducedCurve, ScoreCurve
+from jaxrob._domain import AnyAlteration, level_text
 from jaxrob._engine.blocks import Block
 from jaxrob._engine.journal import array_entry
 from jaxrob._engine.scores import Scored, ScoreRule
-from jaxrob._numbers import (
-    first_largest,
-    largest,
-    log_normalised,
-    mean_over_samples,
-)
-from jaxrob.alterations import Alteration
+from jaxrob._numbers import first_largest, largest, log_normalised, mean_over_samples
 from jaxrob.metrics._counts import Counts, count
 
 # The predicted class where the classifier returned no distribution.
@@ -137,7 +132,7 @@ class OfClasses(NamedTuple):
         answers: HostAnswers,
         place: Place,
         levels: np.ndarray,
-        alteration: Alteration,
+        alteration: AnyAlteration,
     ) -> HostAnswers:
         del place
         invalid = answers.predicted == INVALID
@@ -149,14 +144,16 @@ class OfClasses(NamedTuple):
             "sigmoid": "NaN, or activations outside [0, 1],",
             "logits": "NaN, or infinite logits,",
         }.get(self.classifier.outputs, "NaN")
-        by_it = " (which may have made them NaN)" * bool(level != alteration.identity)
+        by_it = " (which may have made them NaN)" * bool(
+            np.any(level != alteration.identity)
+        )
         hint = ""
         if self.classifier.outputs in ("probabilities", "sigmoid"):
             hint = '. Divide percent by 100; of logits, say outputs="logits"'
         raise ValueError(
             f"the classifier returned {what} for {invalid.any(axis=0).sum()} of "
-            f"{invalid.shape[1]} images in a block, first at level {level:g} of "
-            f"{alteration.name}{by_it}{hint}"
+            f"{invalid.shape[1]} images in a block, first at level "
+            f"{level_text(level)} of {alteration.name}{by_it}{hint}"
         )
 
     def differs(
@@ -227,9 +224,15 @@ class OfScores(NamedTuple):
         return Scored(np.empty(shape))
 
     def checked(
-        self, answers: Scored, place: Place, levels: np.ndarray, alteration: Alteration
+        self,
+        answers: Scored,
+        place: Place,
+        levels: np.ndarray,
+        alteration: AnyAlteration,
     ) -> Scored[np.ndarray]:
         found = np.asarray(answers.score, np.float64)
+        # Of single precision the decimal that is meant, or 0.7 would fail 0.7.
+        found = np.where(np.float32(found) == found, np.round(found, 7), found)
         fits = (found >= -_ROUNDING_OF_SCORES) & (found <= 1 + _ROUNDING_OF_SCORES)
         if not fits.all():
             row, column = np.argwhere(~fits)[0]
@@ -238,8 +241,8 @@ class OfScores(NamedTuple):
             raise ValueError(
                 f"score {self.score.name!r} must lie in [0, 1]; got "
                 f"{found[row, column]:g} for image {index} at level "
-                f"{levels[row]:g} of {alteration.name}, and {(~fits).sum()} such of "
-                f"{fits.size}"
+                f"{level_text(levels[row])} of {alteration.name}, and "
+                f"{(~fits).sum()} such of {fits.size}"
             )
         return Scored(np.clip(found, 0, 1))
 

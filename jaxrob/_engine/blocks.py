@@ -13,12 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxrob._dataset import (
-    BatchedDataset,
-    Dataset,
-    are_classes,
-    check_labels_below,
-)
+from jaxrob._dataset import BatchedDataset, Dataset, are_classes, check_labels_below
 from jaxrob._devices.blocks import (
     Kept,
     bucket,
@@ -75,14 +70,6 @@ class CountedBatches:
     def __len__(self) -> int:
         return len(self.labels)
 
-    @property
-    def name(self) -> str:
-        return self.batches.name
-
-    @property
-    def class_names(self) -> tuple[str, ...] | None:
-        return self.batches.class_names
-
 
 def placed_blocks(
     dataset: Dataset | BatchedDataset,
@@ -95,6 +82,14 @@ def placed_blocks(
         return _of_batches(dataset, num_classes, size, mesh, kept)
     order, starts = np.arange(len(dataset)), range(0, len(dataset), size)
     return _placed(dataset, order, starts, size, num_classes, mesh, kept, _in_order)
+
+
+def beside(placed: PlacedBlock, other: Dataset, mesh: ImageMesh) -> jax.Array:
+    """Returns another data set's images at a block's places, on the devices."""
+    spans, size = [slice(placed.block.start, placed.block.stop)], len(placed.images)
+    read = _in_order(other, np.zeros(0), spans, size, mesh, threading.Event())
+    with contextlib.closing(read) as found:
+        return put(next(found), sharded(mesh))
 
 
 def picked_blocks(
@@ -162,8 +157,9 @@ def _check_labels(
 ) -> None:
     if num_classes is None:
         return
-    name = f"labels of {dataset.name}"
-    check_labels_below(block.labels, num_classes, name, dataset.class_names)
+    source = dataset.batches if isinstance(dataset, CountedBatches) else dataset
+    name = f"labels of {source.name}"
+    check_labels_below(block.labels, num_classes, name, source.class_names)
 
 
 def padded_labels(labels: np.ndarray, size: int) -> np.ndarray:

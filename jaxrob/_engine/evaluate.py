@@ -14,6 +14,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import (
+    as_written,
     check_type,
     checked_array,
     checked_flag,
@@ -30,6 +31,7 @@ from jaxrob._dataset import BatchedDataset, Dataset, value_doubt, with_pseudo_la
 from jaxrob._devices.blocks import Kept, make_room
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.mesh import checked_mesh
+from jaxrob._domain import AnyAlteration, Domain, fingerprinted, members
 from jaxrob._engine.blocks import first_batch, must_be_read
 from jaxrob._engine.execution import Execution, progress_bar, set_up
 from jaxrob._engine.journal import cached_answers_in
@@ -38,17 +40,18 @@ from jaxrob._engine.provenance import provenance, score_facts
 from jaxrob._engine.queue import evaluate_queue, everywhere
 from jaxrob._engine.scores import ScoreRule, check_labels_move, rule_of
 from jaxrob._engine.step import UNALTERED
+from jaxrob._identity.identity import text
 from jaxrob._keys import checked_key
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._moves import fingerprinted_alteration
+from jaxrob.alterations._recorded import paired
 
 
 def evaluate(
     classifier: Classifier,
     dataset: Dataset | BatchedDataset,
-    alteration: Alteration,
-    levels: Sequence[float] | np.ndarray,
+    alteration: AnyAlteration,
+    levels: Sequence[float] | Sequence[Sequence[float]] | np.ndarray,
     *,
     score: Score | Callable[[Any, Any], Any] | None = None,
     key: jax.Array | None = None,
@@ -86,8 +89,9 @@ def evaluate(
       classifier: the classifier.
       dataset: N images with their labels. Without labels the network's own answers on
         the unaltered images count as right.
-      alteration: the alteration.
-      levels: `[L]` levels within the alteration's range, in any order.
+      alteration: the alteration, or a `jaxrob.Domain` of several at once.
+      levels: `[L]` levels within the alteration's range, in any order; of a domain
+        `[L, d]`.
       score: a score of the network's outputs, in place of answers: see
         `jaxrob.Score`.
       key: a random key, needed if the alteration or the classifier is stochastic.
@@ -121,13 +125,17 @@ def evaluate(
       OSError: if the journal cannot be read or written.
     """
     given = classifier, dataset, [alteration], key, mesh, batch_size
-    arguments = checked(Arguments(*given, reduced, journal, progress, score))
-    levels = checked_array("levels", levels, "L").astype(np.float64)
-    canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
+    shared = Arguments(*given, reduced, journal, progress, score)
+    arguments = checked(shared, AnyAlteration, "a jaxrob.Alteration or jaxrob.Domain")
+    shape = "L, d" if isinstance(alteration, Domain) else "L"
+    axes = {"d": len(members(alteration))}
+    levels = as_written(checked_array("levels", levels, shape, axes=axes))
+    found = alteration.canonical(levels)
+    canonical, inverse = np.unique(found, axis=0, return_inverse=True)
     with own_errors(), prepare_run(arguments) as run:
         queue = [everywhere(run.alterations[0], canonical)]
         (curve,) = evaluate_queue(run.execution, run.dataset, queue)
-    return select(curve, inverse, levels)
+    return select(curve, inverse.reshape(-1), levels)
 
 
 # Labels whose form is looked at before anything is computed.
@@ -141,7 +149,7 @@ class Arguments(NamedTuple):
 
     classifier: Classifier
     dataset: Dataset | BatchedDataset
-    alterations: Sequence[Alteration]
+    alterations: Sequence[AnyAlteration]
     key: jax.Array | None
     mesh: Any
     batch_size: int | None = None
@@ -156,7 +164,7 @@ class Run(NamedTuple):
 
     classifier: Classifier
     dataset: Dataset | BatchedDataset  # with labels, if need be the network's answers
-    alterations: tuple[Alteration, ...]
+    alterations: tuple[Any, ...]  # those, or a domain
     image: np.ndarray  # the first image
     key: jax.Array | None  # as given; None if nothing is random
     execution: Execution
@@ -165,7 +173,9 @@ class Run(NamedTuple):
     warned_of_each: list[list[str]]
 
 
-def checked(given: Arguments) -> Arguments:
+def checked(
+    given: Arguments, kind: Any = Alteration, wanted_kind: str = "a jaxrob.Alteration"
+) -> Arguments:
     """Checks each argument separately, without tracing."""
     classifier, score = given.classifier, checked_score(given.score)
     check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
@@ -174,7 +184,7 @@ def checked(given: Arguments) -> Arguments:
     wanted = dataset_wanted(given.dataset)
     check_type("dataset", given.dataset, Dataset | BatchedDataset, wanted)
     for one in given.alterations:
-        check_type("alteration", one, Alteration, "a jaxrob.Alteration")
+        check_type("alteration", one, kind, wanted_kind)
     key, batch_size, journal = given.key, given.batch_size, given.journal
     if key is not None:
         key = checked_key(key)
@@ -184,10 +194,9 @@ def checked(given: Arguments) -> Arguments:
     checked_flag("progress", given.progress)
     if journal is not None:
         journal = checked_path("journal", journal)
-    if given.reduced and getattr(given.dataset, "metadata", None) is not None:
+    if given.reduced and getattr(given.dataset, "groups", None) is not None:
         raise ValueError(
-            "reduced keeps no image's answer, which metadata and groups need; got "
-            "reduced=True"
+            "reduced keeps no image's answer, which groups need; got reduced=True"
         )
     over = checked_mesh(given.mesh, classifier.variables)
     if score is not None and given.reduced:
@@ -216,6 +225,7 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
         image = np.asarray(first_batch(dataset).images[0])
         classifier, alterations = fingerprint_inputs(classifier, alterations, image)
         each = preflight(classifier, dataset, alterations, image, key)
+        alterations = tuple(paired(one, dataset) for one in alterations)
         rule = _rule(arguments.score, classifier, dataset, alterations, image)
         name, number = alterations[0].name, len(alterations)
         title = name if number == 1 else f"{number} alterations"
@@ -233,6 +243,8 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
                 source,
                 mesh,
                 execution.kind.read,
+                # Of one on the host the version alone tells.
+                {"score": text(rule.score)} if rule and rule.on_devices else None,
             ) as cached:
                 execution = dataclasses.replace(
                     execution, reduced=arguments.reduced, cached=cached
@@ -282,7 +294,7 @@ def _rule(
     score: Score | None,
     classifier: Classifier,
     dataset: Dataset | BatchedDataset,
-    alterations: Sequence[Alteration],
+    alterations: Sequence[AnyAlteration],
     image: np.ndarray,
 ) -> ScoreRule | None:
     if score is None:
@@ -296,14 +308,15 @@ def _rule(
 
 
 def fingerprint_inputs(
-    classifier: Classifier, alterations: Sequence[Alteration], image: np.ndarray
-) -> tuple[Classifier, tuple[Alteration, ...]]:
+    classifier: Classifier, alterations: Sequence[AnyAlteration], image: np.ndarray
+) -> tuple[Classifier, tuple[AnyAlteration, ...]]:
     fingerprinted_ones = tuple(
-        fingerprinted_alteration(alteration, image.shape) for alteration in alterations
+        fingerprinted(alteration, image.shape) for alteration in alterations
     )
     # Checked first, because the classifier would only say that it fails.
     for alteration in fingerprinted_ones:
-        check_shape_is_kept(alteration, image.shape)
+        for one in members(alteration):
+            check_shape_is_kept(one, image.shape)
     return fingerprinted_classifier(classifier, image.shape), fingerprinted_ones
 
 

@@ -28,10 +28,10 @@ from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._devices.blocks import joined, taken
 from jaxrob._devices.mesh import ImageMesh, from_first, is_first
+from jaxrob._domain import AnyAlteration, Level, levels_of
 from jaxrob._engine.provenance import alteration_fingerprint
 from jaxrob._files import check_regular, lock, sync
 from jaxrob._identity.identity import name_of
-from jaxrob.alterations import Alteration
 
 T = TypeVar("T")
 
@@ -70,14 +70,16 @@ def entry(record: dict[str, Any], name: str, kind: type[T]) -> T:
 
 
 def array_entry(
-    record: dict[str, Any], name: str, kinds: str, shape: tuple[int | None, ...]
+    record: dict[str, Any], name: str, kinds: str, shape: tuple[int | None, ...] | None
 ) -> np.ndarray:
     try:
         array = decoded(entry(record, name, dict))
     except ValueError as error:
         raise ValueError(f"{name!r}: {error}") from error
-    fits = len(array.shape) == len(shape) and all(
-        wanted in (None, length) for length, wanted in zip(array.shape, shape)
+    fits = (
+        shape is None
+        or len(array.shape) == len(shape)
+        and all(wanted in (None, length) for length, wanted in zip(array.shape, shape))
     )
     if array.dtype.kind not in kinds or not fits:
         raise ValueError(
@@ -237,9 +239,8 @@ def _opened_by_first(
             records = journal.records
         except (OSError, ValueError) as error:
             failure = error
-    message = None if failure is None else str(failure)
-    is_os_error = isinstance(failure, OSError)
-    message, is_os_error, records = from_first([message, is_os_error, records], mesh)
+    shared = [failure and str(failure), isinstance(failure, OSError), records]
+    message, is_os_error, records = from_first(shared, mesh)
     if failure is not None:
         raise failure
     if message is not None:
@@ -366,7 +367,7 @@ class CachedAnswers:
         self._read_answers = read_answers
         # Each piece's first position and its answers, sorted by position. The keys are
         # alteration, level, and whether the order is random.
-        self._pieces: dict[tuple[str, float, bool], list[tuple[int, Any]]] = {}
+        self._pieces: dict[tuple[str, Level, bool], list[tuple[int, Any]]] = {}
         # The most images of a block, if a trial chose it.
         self.rows: int | None = None
         for _ in read_records(journal.path, journal.records, self._read):
@@ -374,15 +375,15 @@ class CachedAnswers:
 
     def find(
         self,
-        alteration: Alteration,
-        level: float,
+        alteration: AnyAlteration,
+        level: Level,
         start: int,
         stop: int,
         in_random_order: bool = False,
     ) -> Any:
         """Returns the answers at a level on the images `start` to `stop`."""
         parts, position = [], start
-        name = alteration.description, float(level), in_random_order
+        name = alteration.description, level, in_random_order
         pieces = self._pieces.get(name, ())
         for first, answers in pieces:
             last = first + len(answers[0])
@@ -396,13 +397,13 @@ class CachedAnswers:
 
     def add(
         self,
-        alteration: Alteration,
+        alteration: AnyAlteration,
         levels: np.ndarray,
         start: int,
         answers: Any,
         in_random_order: bool = False,
     ) -> None:
-        """Journals answers `[l, n]` at `[l]` levels on the images from `start` on."""
+        """Journals answers `[l, n]` at levels on the images from `start` on."""
         # See `find` for the arguments.
         name, levels = alteration.description, np.asarray(levels, np.float64)
         order = {"order": _RANDOM} if in_random_order else {}
@@ -428,8 +429,12 @@ class CachedAnswers:
             raise ValueError(f"'order' must be {_RANDOM!r}; got {record['order']!r}")
         if start < 0:
             raise ValueError(f"'start' is negative: {start}")
-        levels = array_entry(record, "levels", "f", (None,))
-        if not len(levels) or not np.isfinite(levels).all():
+        levels = array_entry(record, "levels", "f", None)
+        if (
+            levels.ndim not in (1, 2)
+            or not levels.size
+            or not np.isfinite(levels).all()
+        ):
             raise ValueError("'levels' must be finite, at least one")
         answers = self._read_answers(record, len(levels))
         self._add(name, levels, start, answers, in_random_order)
@@ -442,7 +447,7 @@ class CachedAnswers:
         answers: Any,
         in_random_order: bool,
     ) -> None:
-        for position, level in enumerate(levels.tolist()):
+        for position, level in enumerate(levels_of(levels)):
             row = taken(answers, position)
             pieces = self._pieces.setdefault((name, level, in_random_order), [])
             pieces.append((start, row))
@@ -453,10 +458,11 @@ class CachedAnswers:
 def cached_answers_in(
     path: str | os.PathLike | None,
     classifier: Classifier,
-    alterations: Sequence[Alteration],
+    alterations: Sequence[AnyAlteration],
     source: Callable[[], dict[str, Any]],
     mesh: ImageMesh,
     read_answers: Callable[[dict[str, Any], int], Any],
+    settings: dict[str, Any] | None,
 ) -> Iterator[CachedAnswers | None]:
     """Opens a journal and yields its cached answers; None without a path."""
     for alteration in () if path is None else alterations:
@@ -465,5 +471,5 @@ def cached_answers_in(
                 "journal must tell alterations from others, and a function on the host "
                 f"cannot be looked into; {alteration.name} calls one"
             )
-    with opened(path, "answers", classifier, source, mesh) as journal:
+    with opened(path, "answers", classifier, source, mesh, settings) as journal:
         yield None if journal is None else CachedAnswers(journal, read_answers)

@@ -22,19 +22,13 @@ from jaxrob._classifiers.trace import trace_info
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.blocks import first_of, is_on_devices, taken, taken_on_devices
 from jaxrob._devices.mesh import ImageMesh, fetch, put, replicated
+from jaxrob._domain import AnyAlteration
 from jaxrob._engine.answers import HostAnswers
 from jaxrob._engine.blocks import Block, PlacedBlock, first_batch, padded_labels, picked
 from jaxrob._engine.execution import Execution, noted
-from jaxrob._engine.step import (
-    Ask,
-    Compiled,
-    altered,
-    levels_are_sequential,
-    preparing,
-)
+from jaxrob._engine.step import Ask, Compiled, altered, levels_are_sequential, preparing
 from jaxrob._keys import classifier_keys
 from jaxrob._numbers import as_floats
-from jaxrob.alterations import Alteration
 
 # Images checked in a program of their own.
 _NUM_ALONE = 16
@@ -53,7 +47,7 @@ _LARGEST_SHARE = 0.01
 
 def check_network(
     execution: Execution,
-    alteration: Alteration,
+    alteration: AnyAlteration,
     levels: np.ndarray,
     placed: PlacedBlock,
     dataset: Dataset | BatchedDataset,
@@ -196,8 +190,10 @@ def check_unaltered(
 
 
 def are_doubtful(answers: HostAnswers, num_classes: int) -> bool:
-    """Whether "logits" may be something else: all of one side, or in [0, 1]."""
-    if _is_flat(answers.confidence, num_classes):
+    """Whether "logits" may be something else: percent, of one side, or in [0, 1]."""
+    # Of percent most softmaxes are 1.
+    is_sure = np.mean(answers.confidence > 1 - 1e-6) > 0.5
+    if is_sure or _is_flat(answers.confidence, num_classes):
         return True
     sides = answers.predicted[answers.confidence > 0.5]  # 0 is on neither side.
     return num_classes == 2 and (not sides.size or not np.ptp(sides))
@@ -257,6 +253,19 @@ def _doubt_of_logits(
         for what, low, high, half, fix in _COLUMNS:
             if low <= column.min() and column.max() <= high:
                 return _doubt_of_column(column, labels, what, half, fix)
+    elif 0 <= rows.min() and 0.5 < rows.max() <= 1:
+        return (
+            f"{so}values in [0, 1], as of a sigmoid for each class. Their softmax is "
+            'nearly flat: pass outputs="sigmoid", or "scores".'
+        )
+    total = rows.sum(axis=-1)
+    scale = total.max()
+    if np.ptp(total) <= _SUM_TOLERANCE * scale and scale > 2 and rows.min() >= 0:
+        if np.ptp(rows, 1).max() > 0.01 * scale:  # Not the same for every image.
+            return (
+                f"{so}distributions that add up to {scale:.3g}, as percent do: divide "
+                'them by it, and pass outputs="probabilities".'
+            )
     # Of confident ones the curve says it.
     is_flat = _is_flat(scipy.special.softmax(rows, -1).mean(axis=0), rows.shape[-1])
     if is_flat and images_differ and np.ptp(rows, 1).max() <= 1e-6 * np.abs(rows).max():
@@ -334,9 +343,8 @@ def _check_scale(
         seen = f"is right for {right[0]:.0%} of them, and for {right[1]:.0%} times 255"
     warn(
         f"the classifier gets pixels in [0, 1], and seems to take those of 0 to 255: "
-        f"of {len(labels)} images it {seen}. Pass preprocessing="
-        "jaxrob.Preprocessing(scale=255) to Classifier.from_..., or "
-        "multiply by 255 in your function."
+        f"of {len(labels)} images it {seen}. Say scale=255 (in the jaxrob."
+        "Preprocessing of Classifier.from_...), or multiply by 255 in your function."
     )
     return True
 

@@ -13,11 +13,13 @@ from jaxrob._arguments.texts import collected, warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.trace import trace_info
 from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
+from jaxrob._domain import AnyAlteration, members
 from jaxrob._engine.blocks import must_be_read
 from jaxrob._identity.identity import Fingerprinted, is_identifiable
 from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import doubts
+from jaxrob.alterations._recorded import Recorded, paired
 
 # Pixels outside [0, 1] by at most this much are rounding.
 _ROUNDING = 1e-4
@@ -26,7 +28,7 @@ _ROUNDING = 1e-4
 def preflight(
     classifier: Classifier,
     dataset: Dataset | BatchedDataset,
-    alterations: Sequence[Alteration],
+    alterations: Sequence[AnyAlteration],
     image: np.ndarray,
     key: jax.Array | None,
 ) -> list[list[str]]:
@@ -43,10 +45,12 @@ def preflight(
     each = []
     for alteration in alterations:
         with collected() as messages:
-            for doubt in doubts(alteration, image.shape):
-                warn(doubt)
-            check_shape_is_kept(alteration, image.shape)
-            _check_values(alteration, image)
+            paired(alteration, dataset)
+            for one in members(alteration):
+                for doubt in doubts(one, image.shape):
+                    warn(doubt)
+                check_shape_is_kept(one, image.shape)
+                _check_values(one, image)
         each.append(messages)
     num_classes = trace_info(classifier, image.shape).num_classes
     if classifier.outputs != "any":
@@ -83,6 +87,8 @@ def _check_class_names(
 @functools.lru_cache(maxsize=256)
 def check_shape_is_kept(alteration: Alteration, image_shape: tuple[int, ...]) -> None:
     """Rejects a fingerprinted alteration that changes the shape of an image."""
+    if isinstance(alteration, Recorded):
+        return
     image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
     level = jax.ShapeDtypeStruct((), jnp.float32)
     key = jax.eval_shape(jax.random.key, 0)

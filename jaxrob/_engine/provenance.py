@@ -15,10 +15,11 @@ from jaxrob._arguments.checks import check_type
 from jaxrob._arguments.messages import classifier_wanted, dataset_wanted
 from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier
-from jaxrob._classifiers.network import Score, on_host
+from jaxrob._classifiers.network import OnHost, Preprocessed, Score, on_host
 from jaxrob._classifiers.trace import fingerprinted_classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.mesh import checked_mesh
+from jaxrob._domain import AnyAlteration
 from jaxrob._engine.blocks import first_batch
 from jaxrob._identity.identity import (
     Fingerprinted,
@@ -32,7 +33,6 @@ from jaxrob._identity.identity import (
 from jaxrob._keys import check_key
 from jaxrob._metadata import ImageTable
 from jaxrob._stored_images import StoredImages
-from jaxrob.alterations import Alteration
 from jaxrob.metrics._groups import effective_groups
 
 _PACKAGES = ("jaxrob", "jax", "jaxlib", "flax", "numpy")
@@ -76,7 +76,8 @@ def provenance(
       * "network": its "name" and "class_names", None where they are not given; for a
         network on the host also its "version": a digest of its file or weights, the
         version given, or, of a function in a Python file that the command was given, a
-        digest of that file, the files that it read as it was loaded, and some answers.
+        digest of that file, the files that it read as it was loaded, and some answers;
+        and if it has one its "preprocessing": "scale", "mean" and "std".
       * "dataset": the "name"; the "fingerprint", a digest of images and labels,
         whatever the batches (of pictures that are read when needed: of their names,
         their files' bytes, and how they are prepared); "labels", "given" or "own
@@ -179,10 +180,16 @@ def _network(classifier: Classifier) -> dict[str, Any]:
         "class_names": None if names is None else [*names],
     }
     network = on_host(classifier.apply_fn)
-    return found | ({} if network is None else {"version": network.function.version})
+    found |= {} if network is None else {"version": network.function.version}
+    own = getattr(classifier.apply_fn, "function", None)
+    if isinstance(own, OnHost | Preprocessed) and not own.preprocessing.is_none:
+        names = "scale", "mean", "std"
+        given = {name: [*getattr(own.preprocessing, name)] for name in names}
+        found["preprocessing"] = given
+    return found
 
 
-def alteration_fingerprint(alteration: Alteration) -> str | None:
+def alteration_fingerprint(alteration: AnyAlteration) -> str | None:
     """Describes a fingerprinted alteration; None if it has a host callback."""
     # JAX cannot trace a host callback, so the alteration is not identifiable.
     return alteration.description if is_identifiable(alteration) else None
@@ -223,9 +230,17 @@ def _copies(contents: Sequence[Any], groups: np.ndarray | None) -> int:
 
 # The share of copies from which on intervals are much too narrow.
 _MOST_COPIES = 0.01
+# Of fewer effective groups little is known of how groups differ.
+_FEWEST_GROUPS = 10
 
 
-def warn_of_copies(facts: Mapping[str, Any], length: int) -> None:
+def warn_of_dependence(facts: Mapping[str, Any], length: int) -> None:
+    effective = facts.get("groups", {}).get("effective", _FEWEST_GROUPS)
+    if effective < _FEWEST_GROUPS:
+        warn(
+            f"the images are worth {effective:.3g} groups of one size: the intervals "
+            "for images to come are wide because groups are few; only more groups help"
+        )
     copies = facts.get("copies", 0)
     if copies > _MOST_COPIES * length:
         warn(

@@ -20,6 +20,7 @@ from jaxrob._curve import AnyCurve
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.blocks import bucket, rows_in_memory
 from jaxrob._devices.mesh import checked_mesh, platform, put, sharded
+from jaxrob._domain import AnyAlteration, levels_of
 from jaxrob._engine.answers import AnswerCollector, CountCollector
 from jaxrob._engine.blocks import (
     Block,
@@ -41,14 +42,14 @@ from jaxrob._engine.execution import (
 from jaxrob._engine.step import Ask, altered, is_apart, levels_are_sequential, preparing
 from jaxrob._engine.tasks import EvaluationTask, run_tasks
 from jaxrob._keys import order_keys
-from jaxrob.alterations import Alteration
+from jaxrob.alterations._recorded import Recorded
 from jaxrob.strategies._drive import Span
 from jaxrob.strategies._strategy import BLOCK
 
 
-def everywhere(alteration: Alteration, levels: np.ndarray) -> list[Span]:
+def everywhere(alteration: AnyAlteration, levels: np.ndarray) -> list[Span]:
     """Returns the spans of all images, even of an unknown number."""
-    return [Span(alteration, level, 0, sys.maxsize) for level in levels.tolist()]
+    return [Span(alteration, level, 0, sys.maxsize) for level in levels_of(levels)]
 
 
 def evaluate_queue(
@@ -179,17 +180,12 @@ def answer_parts(
 
         return EvaluationTask([parts[place] for place in places], add, True)
 
-    by_alteration: dict[Alteration, list[int]] = {}
+    by_alteration: dict[AnyAlteration, list[int]] = {}
     for place, part in enumerate(parts):
         by_alteration.setdefault(part.alteration, []).append(place)
     tasks = [new_task(places) for places in by_alteration.values()]
-    starts = sorted(
-        {
-            start
-            for part in parts
-            for start in range(part.start // cut * cut, part.stop, cut)
-        }
-    )
+    begins = (range(part.start // cut * cut, part.stop, cut) for part in parts)
+    starts = sorted(set[int]().union(*begins))
     placed = picked_blocks(
         dataset, order, starts, cut, kind.num_classes, execution.mesh, execution.kept
     )
@@ -247,6 +243,7 @@ def _tried_rows(
     if (
         not isinstance(dataset, Dataset)
         or platform(mesh) != "cpu"
+        or isinstance(spans[0].alteration, Recorded)
         or mesh.is_multi_process
         or execution.answerer.is_on_host
         or execution.batch_size is not None
@@ -305,7 +302,7 @@ def _seconds(
     size = on_each * mesh.size
     each = levels_in_step(execution.info, shape, execution.rows, size, len(spans), mesh)
     middle = spans[len(spans) // 2]
-    levels = np.full(each, middle.level, np.float32)
+    levels = np.array([middle.level] * each, np.float32)
     block = np.zeros((size, *shape), dtype), np.arange(size, dtype=np.uint32)
     images, index, labels = put((*block, np.zeros(size, np.int32)), sharded(mesh))
     prepared = preparing(images, index, key, middle.alteration, mesh).run()

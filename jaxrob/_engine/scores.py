@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob._arguments.checks import check_integers
 from jaxrob._arguments.messages import class_outputs, named
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import ROWS, OnHost, Score, inputs_of, on_host
@@ -22,10 +23,10 @@ from jaxrob._classifiers.samples import as_array
 from jaxrob._classifiers.trace import current_trace
 from jaxrob._dataset import are_classes
 from jaxrob._devices.blocks import padded
+from jaxrob._domain import AnyAlteration
 from jaxrob._identity.identity import Fingerprinted, traced
 from jaxrob._identity.program import fingerprint_of
 from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
-from jaxrob.alterations._moves import check_integers
 
 # Boxes that end here lie in one pixel, or are fractions of the picture, up to rounding.
 _ONE_PIXEL = 1.001
@@ -62,7 +63,7 @@ class Unscored(NamedTuple):
 
     outputs: Any  # the network's outputs, or the images for a network on the host
     labels: np.ndarray  # `[n]` labels of the unaltered images
-    alteration: Alteration  # the alteration
+    alteration: Any  # the alteration
     level: np.ndarray  # the level
 
 
@@ -100,7 +101,7 @@ def rule_of(
 
 def check_labels_move(
     score: Score,
-    alterations: Sequence[Alteration],
+    alterations: Sequence[AnyAlteration],
     labels: Any,
     image_shape: tuple[int, ...],
 ) -> None:
@@ -114,9 +115,15 @@ def check_labels_move(
                 f'score\'s labels="masks", [H, W] or [H, W, C]; got the shape '
                 f"{np.shape(labels[0])} of the first"
             )
+    alone = [one for one in alterations if isinstance(one, Alteration)]
+    if kind in ("masks", "boxes") and len(alone) < len(alterations):
+        raise ValueError(
+            f"{kind} follow one alteration, not a jaxrob.Domain of several; assess its "
+            'alterations one by one, or say labels="fixed" of labels without a place'
+        )
     if kind == "boxes":
-        moving = [o for o in alterations if o.moves_pixels and not unmoved_reason(o)]
-        _check_boxes(labels, (moving or alterations)[0], image_shape)
+        moving = [one for one in alone if one.moves_pixels and not unmoved_reason(one)]
+        _check_boxes(labels, (moving or alone)[0], image_shape)
     for one in alterations:
         if kind == "fixed" or not one.moves_pixels:
             continue
@@ -126,7 +133,7 @@ def check_labels_move(
                 'what they are: score=jaxrob.Score(function, labels="masks"), "boxes", '
                 'or "fixed" if they say nothing about places'
             )
-        if reason := unmoved_reason(one):
+        if isinstance(one, Alteration) and (reason := unmoved_reason(one)):
             raise ValueError(f'labels="{kind}" of the score must move along: {reason}')
 
 
@@ -200,7 +207,7 @@ def _check_boxes(
             f"labels look like masks: all have the images' size {size}, and the score "
             'says labels="boxes", which are [M, 4 + k]: say labels="masks"'
         )
-    known, level = [np.zeros((0, 4))], float(alteration.identity)
+    known, level = [], float(alteration.identity)
     for index, label in enumerate(labels):
         try:
             _moved_boxes(alteration, label, level, image_shape)
@@ -212,8 +219,19 @@ def _check_boxes(
                 f'"boxes": {error}'
             ) from error
         if np.size(_boxes(label)):
-            known.append(np.asarray(_boxes(label))[:, :4])
-    found = np.concatenate(known)
+            known.append(np.asarray(_boxes(label)))
+    if {one.shape[1] for one in known} == {8}:
+        rows = np.concatenate(known)
+        sides = np.diff(rows[rows.any(1)].reshape(-1, 4, 2), axis=1)
+        off = np.abs(sides[:, 0] + sides[:, 2]).sum(1)
+        # Of four corners the third side goes back along the first.
+        if (off < np.abs(sides[:, 0]).sum(1) / 2).sum() > 0.9 * len(off):
+            raise ValueError(
+                'labels must be boxes x1, y1, x2, y2, by the score\'s labels="boxes"; '
+                f"got polygons of four corners, such as {rows[0]}: give the smallest "
+                "box around each"
+            )
+    found = np.concatenate([np.zeros((0, 4)), *(one[:, :4] for one in known)])
     wrong = ((found[:, :2] >= size[::-1]) | (found[:, 2:] <= 0)).any(axis=1)
     wrong &= (found[:, 2:] > found[:, :2]).all(axis=1)  # Empty ones pad.
     wrong |= found[:, 2:].max(initial=0) <= _ONE_PIXEL < max(size)

@@ -13,6 +13,7 @@ from jaxrob._classifiers.network import OnHost, Preprocessing, on_host
 from jaxrob._classifiers.trace import TraceInfo
 from jaxrob._devices.blocks import Call, is_best_with_few_rows
 from jaxrob._devices.mesh import ImageMesh, gathered, on_each_device, platform
+from jaxrob._domain import AnyAlteration
 from jaxrob._engine.answers import Answers, answer, no_answers
 from jaxrob._engine.blocks import PlacedBlock
 from jaxrob._engine.scores import Scored, ScoreRule, Unscored, score_block
@@ -68,7 +69,7 @@ def prepare(
     index: jax.Array,
     key: jax.Array,
     *,
-    alteration: Alteration,
+    alteration: AnyAlteration,
     mesh: ImageMesh,
 ) -> Any:
     def local(images: jax.Array, index: jax.Array, key: jax.Array) -> Any:
@@ -91,7 +92,7 @@ def answer_at_levels(
     num_levels: jax.Array,
     scale: jax.Array,
     *,
-    alteration: Alteration,
+    alteration: AnyAlteration,
     mesh: ImageMesh,
 ) -> Answers:
     # The devices do not communicate, except within a network that is split over them.
@@ -166,7 +167,7 @@ def _multiplies(images_at: Callable[[jax.Array], jax.Array], level: jax.Array) -
 
 
 def preparing(
-    images: Any, index: Any, key: Any, alteration: Alteration, mesh: ImageMesh
+    images: Any, index: Any, key: Any, alteration: AnyAlteration, mesh: ImageMesh
 ) -> Call:
     if alteration.prepare is None and not alteration.stochastic:
         alteration = UNALTERED  # So that all of these share a program.
@@ -182,7 +183,7 @@ def answering(
     key: Any,
     levels: np.ndarray,
     num_levels: int,
-    alteration: Alteration,
+    alteration: AnyAlteration,
     mesh: ImageMesh,
     scale: float = 1.0,
 ) -> Call:
@@ -202,7 +203,7 @@ def outputs_at_level(
     key: jax.Array,
     level: jax.Array,
     *,
-    alteration: Alteration,
+    alteration: AnyAlteration,
     mesh: ImageMesh,
 ) -> Any:
     # Of outputs="any" what the network returns, `[B, ...]`. The arguments are those of
@@ -231,8 +232,8 @@ class Ask(NamedTuple):
 
     placed: PlacedBlock  # the block
     prepared: Any  # what `step.prepare` made of its images
-    alteration: Alteration  # the alteration
-    levels: np.ndarray  # float32 `[l]`
+    alteration: AnyAlteration  # the alteration
+    levels: np.ndarray  # float32 `[l]`, of a domain `[l, d]`
     num_levels: int  # how many of them are wanted; the others are padding
     scale: float = 1.0  # multiplies the altered images
 
@@ -249,10 +250,7 @@ def altered(ask: Ask, mesh: ImageMesh) -> Ask:
 
 
 def answerer_for(
-    classifier: Classifier,
-    key: jax.Array,
-    mesh: ImageMesh,
-    rule: ScoreRule | None,
+    classifier: Classifier, key: jax.Array, mesh: ImageMesh, rule: ScoreRule | None
 ) -> "Answerer":
     """Returns who answers for a placed classifier, or scores its outputs."""
     compiled = Compiled(classifier, key, mesh)
@@ -365,7 +363,7 @@ def _altered(
     level: jax.Array,
     scale: jax.Array,
     *,
-    alteration: Alteration,
+    alteration: AnyAlteration,
     preprocessing: Preprocessing,
     mesh: ImageMesh,
 ) -> jax.Array:

@@ -13,11 +13,13 @@ from jaxrob._arguments.texts import computing
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.mesh import platform, put, put_whole, sharded
-from jaxrob._engine.blocks import Block, PlacedBlock
+from jaxrob._domain import AnyAlteration
+from jaxrob._engine.blocks import Block, PlacedBlock, beside
 from jaxrob._engine.execution import Execution, levels_in_step, noted
 from jaxrob._engine.mistakes import are_doubtful, check_logits, check_network
-from jaxrob._engine.step import Ask, altered, preparing
-from jaxrob.alterations import Alteration
+from jaxrob._engine.step import UNALTERED, Ask, altered, preparing
+from jaxrob.alterations._alteration import Alteration
+from jaxrob.alterations._recorded import Recorded
 from jaxrob.strategies._drive import Span
 
 # Steps dispatched before the answers of an earlier step are awaited. On a CPU one keeps
@@ -38,7 +40,7 @@ class EvaluationTask(NamedTuple):
     in_random_order: bool = False
 
     @property
-    def alteration(self) -> Alteration:
+    def alteration(self) -> AnyAlteration:
         return self.spans[0].alteration
 
     def levels(self, rows: list[int]) -> np.ndarray:
@@ -137,18 +139,26 @@ def _dispatched(
     if alteration not in execution.checked:
         execution.checked.add(alteration)
         execution.bar.compile(which)
-    each = 1
-    if not answerer.is_on_host:
+    # Recorded pictures are altered already, and are read a level at a time.
+    recorded = alteration if isinstance(alteration, Recorded) else None
+    each, alteration = 1, UNALTERED if recorded else alteration
+    if not answerer.is_on_host and not recorded:
         # Journaled answers do not change a step's shape, and so not its rounding.
         info, shape, rows = execution.info, execution.image_shape, execution.rows
         each = levels_in_step(info, shape, rows, len(images), len(wanted), mesh)
     levels = task.levels([*range(len(task.spans))]).astype(np.float32)
-    mildest = np.abs(levels - alteration.identity).argmin()
-    there = np.full(each, levels[mildest])
+    width = np.subtract(task.alteration.upper, task.alteration.lower)
+    away = (levels - task.alteration.identity) / width
+    mildest = np.abs(away).reshape(len(levels), -1).sum(axis=1).argmin()
+    there = np.repeat(levels[[mildest]], each, axis=0)
     check_network(execution, alteration, there, placed, dataset, number)
     prepared = preparing(images, index, execution.key, alteration, mesh).run()
     for first in range(0, len(missing), each):
         rows = missing[first : first + each]
+        if recorded is not None:
+            other = recorded.pictures.at[task.spans[rows[0]].level]
+            there = images if other is None else beside(placed, other, mesh)
+            prepared = preparing(there, index, execution.key, alteration, mesh).run()
         # Padded with the last level, so that every step has the same shape.
         filled = rows + rows[-1:] * (each - len(rows))
         ask = Ask(placed, prepared, alteration, levels[filled], len(rows))

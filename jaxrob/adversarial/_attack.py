@@ -92,14 +92,9 @@ class Attack(NamedTuple):
 
     @staticmethod
     def from_json(text: str | bytes) -> "Attack":
-        """An attack's result from the text that `to_json` gave. Nothing is executed.
+        """Reads what `to_json` gave; errors as of `jaxrob.Assessment.from_json`.
 
         Its `images`, which the text lacks, are an array `[0, 0, 0, 0]`.
-
-        Raises:
-          TypeError: if it is not text.
-          ValueError: if the text is not strict JSON of this format, or a part is
-            missing, unknown, out of range or of a wrong type or length.
         """
         return from_json(text, Attack)
 

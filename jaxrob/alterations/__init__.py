@@ -37,6 +37,7 @@ from jaxrob.alterations._photometric import (
     shot_noise,
     speckle_noise,
 )
+from jaxrob.alterations._recorded import recorded, recorded_in
 
 __all__ = (
     "About",
@@ -60,6 +61,8 @@ __all__ = (
     "move_mask",
     "pixelation",
     "presets",
+    "recorded",
+    "recorded_in",
     "rescale",
     "rotation",
     "saturation",

@@ -159,8 +159,8 @@ def _combined_about(members: Sequence[Alteration], lower: float, upper: float) -
     )
     return About(
         f"{lower:.4g} to {upper:.4g} drive {', then '.join(driven)}",
-        _merged(members, "parameters"),
-        _merged(members, "words"),
+        merged(members, "parameters"),
+        merged(members, "words"),
         size_matters=any(one.about.size_matters for one in members),
         leaves_range=any(one.about.leaves_range for one in members),
         jump=next(filter(None, (one.about.jump for one in members)), ""),
@@ -168,7 +168,7 @@ def _combined_about(members: Sequence[Alteration], lower: float, upper: float) -
     )
 
 
-def _merged(members: Sequence[Alteration], field: str) -> dict[str, Any]:
+def merged(members: Sequence[Alteration], field: str) -> dict[str, Any]:
     """Merges a field of the members' `about`, with keys "member: name"."""
     return {
         f"{one.name}: {name}": said
@@ -249,7 +249,7 @@ def _member_key(
 
 
 # Small, square and larger pictures: some functions move those alone.
-_PROBED = (6, 9), (9, 9), (26, 24)
+_PROBED = (6, 9), (9, 9), (520, 516)
 
 
 def followed_by(

@@ -12,6 +12,7 @@ from jax.typing import ArrayLike
 
 from jaxrob._arguments.checks import (
     check_choice,
+    check_integers,
     check_type,
     checked_array,
     checked_integers,
@@ -321,19 +322,6 @@ def _checked_mask(mask: jax.Array | np.ndarray) -> jax.Array:
         )
     check_integers("mask", mask)
     return jnp.asarray(mask)
-
-
-def check_integers(name: str, array: jax.Array | np.ndarray) -> None:
-    """Rejects an array whose integers JAX would wrap around."""
-    dtype = jax.dtypes.canonicalize_dtype(array.dtype)
-    if dtype == array.dtype or not jnp.issubdtype(dtype, jnp.integer):
-        return
-    limits = jnp.iinfo(dtype)
-    if array.min() < limits.min or array.max() > limits.max:
-        raise ValueError(
-            f"{name} must lie in [{limits.min}, {limits.max}], JAX's integers unless "
-            f"jax_enable_x64 is set; got {array.min()} to {array.max()}"
-        )
 
 
 def _before(move: Move, x: Any, y: Any) -> tuple[Any, Any]:

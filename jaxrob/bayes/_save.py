@@ -3,7 +3,6 @@
 import copy
 import io
 import os
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
@@ -11,13 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from flax.core import FrozenDict
 
 from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.messages import wrong_type
 from jaxrob._classifiers.classifier import OUTPUTS, Classifier
 from jaxrob._codec import Integer, Layout, Row, Text, document, from_json, to_json
-from jaxrob._files import DAMAGE, read_npz, write_file
+from jaxrob._files import damage_of, read_npz, write_file
 from jaxrob._identity.identity import (
     HashablePartial,
     digest,
@@ -120,7 +118,10 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
         if _is_empty(leaf):
             described.append(_Described(location, "{}" if leaf == {} else "None", ""))
             continue
-        arrays[name] = array = host_array(leaf)
+        array = host_array(leaf)
+        # NumPy cannot read its own file of float8, but bytes.
+        is_own = array.dtype.isbuiltin == 1
+        arrays[name] = array if is_own else array.view(f"V{array.itemsize}")
         dtype = str(jax.random.key_impl(leaf)) if is_key(leaf) else array.dtype.name
         described.append(_Described(location, dtype, digest([array])))
     header = to_json(_Header(kind, tuple(described), **settings))
@@ -147,19 +148,11 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
       TypeError: if `module` is not a module.
     """
     path = checked_path("path", path)
-    try:
+    with damage_of(f"{path}: damaged, or not written by jaxrob.bayes.save"):
         header, tree = _read(read_npz(path))
-    except FileNotFoundError:
-        raise
-    except DAMAGE as error:
-        raise ValueError(
-            f"{path}: damaged, or not written by jaxrob.bayes.save: {error}"
-        ) from None
     value = _made(header, tree, module)
-    try:
+    with damage_of(f"{path}: does not fit the module"):
         _check_module(header.kind, tree, module)
-    except ValueError as error:
-        raise ValueError(f"{path}: does not fit the module: {error}") from None
     return value
 
 
@@ -216,7 +209,6 @@ def _read(arrays: dict[str, np.ndarray]) -> tuple[_Header, dict[str, Any]]:
             continue
         array = arrays.pop(name, None)
         if array is not None and array.dtype.kind == "V":
-            # npz files have no bfloat16 and similar types, but keep their bytes.
             array = array.view(jnp.dtype(dtype))
         if array is None or digest([array]) != digest_of_array:
             raise ValueError(f"the array {name!r} is not what was written")
@@ -258,11 +250,11 @@ def _is_empty(node: Any) -> bool:
 
 def _check_dicts(node: Any) -> None:
     """Others come back as plain dictionaries, whose order or type a network may use."""
-    if isinstance(node, dict | FrozenDict) and not isinstance(node, OrderedDict):
+    if type(node) is dict:
         for one in node.values():
             _check_dicts(one)
     elif node is not None and jax.tree.structure(node) != _LEAF:
         raise TypeError(
-            "value must have variables in nested dictionaries, in no order, to be "
-            f"written; got a {type(node).__name__}"
+            "value must have variables in nested dictionaries of Python's own kind "
+            f"(flax.core.unfreeze) to be written; got a {type(node).__name__}"
         )

@@ -19,8 +19,8 @@ from jaxrob.data._classes import (
     numbered,
     read_labels,
 )
-from jaxrob.data._decode import SUFFIXES
-from jaxrob.data._medical import HEAD_BYTES, is_dicom
+from jaxrob.data._decode import SUFFIXES, readable
+from jaxrob.data._medical import HEAD_BYTES, elements_of, is_dicom
 from jaxrob.data._pictures import Pictures, as_dataset
 from jaxrob.data._preparation import MAX_BYTES, checked_preparation
 from jaxrob.data._source import is_of_system, read_file
@@ -130,9 +130,9 @@ def image_folder(
         NIfTI's cal_min and cal_max.
       slice_at: (axis, index) of the picture in each volume: of a NIfTI file, or (0,
         index) of the frames of a DICOM file. `slices` reads all of one file.
-
       metadata: names of columns of the CSV file of `labels`, by its first row, that the
-        data set keeps, such as ("patient", "scanner"); see `jaxrob.Dataset`.
+        data set keeps, such as ("patient", "scanner"); see `jaxrob.Dataset`. Without
+        such a file, keywords of DICOM elements: ("PatientID", "Manufacturer").
       groups: the column by which images belong together, or None.
 
     Returns:
@@ -172,8 +172,6 @@ def image_folder(
     columns = checked_names("metadata", metadata) if len(metadata) else ()
     if groups is not None:
         columns = tuple(dict.fromkeys((*columns, checked_text("groups", groups))))
-    if columns and labels in (None, FOLDERS):
-        raise ValueError(f"metadata are columns of a CSV file; got labels={labels!r}")
     path = checked_path("path", path)
     if path.is_dir():
         entries = _walk(path)
@@ -196,15 +194,22 @@ def image_folder(
         places = [one.place for one in rows.values()]
     numbers, names = numbered(classes, names, path, places)
 
-    def contents(index: int) -> bytes:
-        if (member := images[order[index]]) is _ON_DISK:
-            return read_file(path.joinpath(*order[index]))
+    def contents(parts: _Parts) -> bytes:
+        if (member := images[parts]) is _ON_DISK:
+            return read_file(path.joinpath(*parts))
         return read_member(path, member)
+
+    def values(name: str) -> tuple[str, ...]:
+        parts = tuple(name.split("/"))
+        if rows:
+            return rows[parts].values
+        with readable(_name(path, parts)):
+            return elements_of(contents(parts), columns)
 
     pictures = Pictures(
         path,
         ["/".join(parts) for parts in order],
-        contents,
+        lambda index: contents(order[index]),
         lambda index: _name(path, order[index]),
         skipped,
     )
@@ -212,7 +217,7 @@ def image_folder(
     if not columns or dataset._file_names is None:
         return dataset
     # Pictures that cannot be read may have been left out.
-    kept = [rows[tuple(name.split("/"))].values for name in dataset._file_names]
+    kept = map(values, dataset._file_names)
     table = {name: np.array(one) for name, one in zip(columns, zip(*kept))}
     return dataclasses.replace(dataset, metadata=table, groups=groups)
 
@@ -283,8 +288,9 @@ def _class_names(
     for parts in images:
         if len(parts) < 2:
             raise ValueError(
-                f"{_name(path, parts)}: image outside a class folder. labels=None "
-                "reads images without classes, tar_shards WebDataset's archives"
+                f"{_name(path, parts)}: image outside a class folder. labels="
+                '"labels.csv" says classes by a table, labels=None reads images '
+                "without classes, tar_shards WebDataset's archives"
             )
         if parts[:-2] != images[0][:-2]:
             raise ValueError(

@@ -4,6 +4,7 @@ import gzip
 import io
 import math
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from jaxrob.data._source import (
     Samples,
     Shown,
     Source,
+    Unsuited,
     check_num_values,
     finite_number,
     range_text,
@@ -91,6 +93,19 @@ def open_dicom(
         return Samples(1 - unit if photometric == "MONOCHROME1" else unit, shown=shown)
 
     return Source(height, width, height * width * count, samples)
+
+
+def elements_of(data: bytes, keywords: Sequence[str]) -> tuple[str, ...]:
+    """Returns elements of a file as text, empty where it has none."""
+    pydicom = required("pydicom", "reading DICOM files", "medical")
+    for keyword in keywords:
+        if not is_dicom(data) or pydicom.datadict.tag_for_keyword(keyword) is None:
+            raise Unsuited(
+                f"{keyword!r} is no element of a DICOM file, nor is there a CSV "
+                "file of labels with such a column: see metadata"
+            )
+    elements = pydicom.dcmread(io.BytesIO(data), stop_before_pixels=True)
+    return tuple(str(elements.get(keyword, "")) for keyword in keywords)
 
 
 def num_frames(data: bytes) -> int:
@@ -186,11 +201,12 @@ def _rescale(elements: Any) -> str:
             raise ValueError(
                 f"its {name} rescales frames: store them singly, as by dcm4che's emf2sf"
             )
-    names = [name for name in ("RescaleSlope", "RescaleIntercept") if name in elements]
+    pair = "RescaleSlope", "RescaleIntercept"
+    names = [name for name in pair if name in elements]
     if not names:
         return ""
     if len(names) == 1:
-        raise ValueError("it has RescaleSlope or RescaleIntercept alone")
+        raise ValueError(f"it has {names[0]}, but no {pair[names[0] == pair[0]]}")
     slope, intercept = (finite_number(name, elements.get(name)) for name in names)
     if slope == 0:
         raise ValueError("its RescaleSlope is 0")

@@ -1,6 +1,5 @@
 """Data sets with names: scikit-learn's digits, MNIST, breast histology, CIFAR-10."""
 
-import concurrent.futures
 import gzip
 import importlib.util
 import math
@@ -17,9 +16,7 @@ from jaxrob._arguments.checks import check_choice, checked_integer, checked_path
 from jaxrob._arguments.texts import required
 from jaxrob._dataset import Dataset
 from jaxrob._files import most_unpacked, open_file
-from jaxrob.data._decode import Expected, decode_image
 from jaxrob.data._image_folder import image_folder
-from jaxrob.data._preparation import Oddities, warn_of
 from jaxrob.data._source import is_gzip, read_file
 from jaxrob.data._tar import read_tar
 
@@ -186,7 +183,6 @@ def _find(folder: pathlib.Path, name: str) -> pathlib.Path:
 
 
 _NAME = re.compile(r".*_class([01])\.png", re.IGNORECASE | re.DOTALL)
-_PATCH = Expected((50, 50), 3, np.dtype(np.uint8))
 
 
 def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
@@ -194,7 +190,7 @@ def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
 
     Args:
       directory: the folder of `..._class0.png`, which are benign, and `..._class1.png`,
-        malignant. Hidden files are ignored.
+        malignant. Hidden files, and others than pictures, are ignored.
 
     Returns:
       uint8 images `[N, 50, 50, 3]`, RGB, in the order of the sorted file names; labels
@@ -202,7 +198,7 @@ def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
 
     Raises:
       FileNotFoundError: if there is no such folder.
-      ValueError: if the folder holds no patch, a file's name has no class, or a file is
+      ValueError: if the folder holds no patch, a picture's name has no class, or one is
         damaged or of another size.
       ImportError: if Pillow is missing.
 
@@ -215,28 +211,17 @@ def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
         raise FileNotFoundError(
             f"{folder}: expected a folder of ..._class0.png and ..._class1.png there"
         )
-    paths = sorted(
-        (path for path in folder.iterdir() if not path.name.startswith(".")),
-        key=lambda path: path.name,
-    )
-    if not paths:
-        raise ValueError(
-            f"{folder}: empty, expected ..._class0.png and ..._class1.png in it"
-        )
-    matches = [_NAME.fullmatch(path.name) for path in paths]
-    for path, match in zip(paths, matches):
+    loaded = image_folder(folder, labels=None, max_bytes=2**62)
+    _check_shape(folder, loaded, (50, 50, 3))
+    classes = []
+    assert loaded._file_names is not None
+    for name in loaded._file_names.tolist():
+        match = _NAME.fullmatch(name)
         if match is None:
-            raise ValueError(f"{path}: expected ..._class0.png or ..._class1.png")
-    labels = np.array([match[1] for match in matches if match], np.int32)
-
-    def read(path: pathlib.Path) -> tuple[np.ndarray, Oddities]:
-        return decode_image(read_file(path), str(path), expected=_PATCH)
-
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        images, odd = zip(*pool.map(read, paths))
-    warn_of(folder, dict(zip(map(str, paths), odd)), len(paths))
-    images = np.stack(images)
-    return Dataset(images, labels, class_names=("benign", "malignant"), name="idc")
+            raise ValueError(f"{folder / name}: expected ..._class0.png or _class1.png")
+        classes.append(int(match[1]))
+    names = "benign", "malignant"
+    return Dataset(loaded.images, classes, class_names=names, name="idc")
 
 
 _CLASS_NAMES = (
@@ -335,11 +320,16 @@ def _from_images(path: pathlib.Path, split: str) -> Dataset:
         raise ValueError(
             f"{path}: class folders {loaded.class_names}, expected {_CLASS_NAMES}"
         )
-    if loaded.images.shape[1:] != (32, 32, 3):
-        raise ValueError(f"{path}: {loaded.images.shape[1:]}, expected (32, 32, 3)")
+    _check_shape(path, loaded, (32, 32, 3))
     return Dataset(
         loaded.images, loaded.labels, class_names=_CLASS_NAMES, name=f"cifar10/{split}"
     )
+
+
+def _check_shape(path: pathlib.Path, loaded: Dataset, shape: tuple[int, ...]) -> None:
+    if loaded.images.shape[1:] != shape or loaded.images.dtype != np.uint8:
+        found = f"{loaded.images.dtype} {loaded.images.shape[1:]}"
+        raise ValueError(f"{path}: {found}, expected uint8 {shape}")
 
 
 def _refused(name: str | pathlib.Path) -> ValueError:

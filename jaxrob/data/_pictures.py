@@ -15,7 +15,7 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.texts import required, warn
 from jaxrob._dataset import Dataset
-from jaxrob._files import DAMAGE, read_npz
+from jaxrob._files import damage_of, read_npz
 from jaxrob._stored_images import Failed, Store, StoredImages, Unreadable
 from jaxrob.data import _medical
 from jaxrob.data._classes import checked_class_names
@@ -150,12 +150,8 @@ def npz(
     if labels is not None:
         needed.append(checked_text("labels", labels))
     names = checked_class_names(class_names)
-    try:
+    with damage_of(f"{path}: not a readable npz file"):
         arrays = read_npz(path, may_be_compressed=True)
-    except FileNotFoundError:
-        raise
-    except DAMAGE as error:
-        raise ValueError(f"{path}: not a readable npz file: {error}") from error
     for name in needed:
         if name not in arrays:
             raise ValueError(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.messages import named, wrong_type
 from jaxrob._dataset import Dataset
-from jaxrob._files import most_unpacked, open_file
+from jaxrob._files import damage_of, most_unpacked, open_file
 from jaxrob.data._classes import checked_class_names, numbered
 from jaxrob.data._decode import SUFFIXES
 from jaxrob.data._pictures import Pictures, as_dataset
@@ -168,10 +168,8 @@ def _samples(
         elif kind == extension:
             if key in labels:
                 raise ValueError(f"{path}/{name}: the second label of the sample {key}")
-            try:
+            with damage_of(f"{path}/{name}"):
                 labels[key] = read_label(member.contents or b"")
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"{path}/{name}: {error}") from error
     for key in keys:
         if key not in pictures:
             raise ValueError(f"{path}: its sample {key} has no picture, as {key}.jpg")

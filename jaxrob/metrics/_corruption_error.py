@@ -332,7 +332,7 @@ def _mean(
     values = _resampled(both, relative, num_resamples(confidence_level))
     low, high = percentiles(values, confidence_level, otherwise=(math.nan, math.nan))
     if (groups := _groups(every)) is not None:
-        times = stretch(effective_groups(groups) - 1, confidence_level)
+        times = stretch(max(effective_groups(groups) - 1, 1), confidence_level)
         low, high = (max(value + times * (end - value), 0.0) for end in (low, high))
     interval = float(np.fmin(low, value)), float(np.fmax(high, value))
     return CorruptionError(value, ConfidenceInterval(*interval), "")

@@ -1,10 +1,16 @@
 """Counts of inputs by label and answer, scores of images, and checks of both."""
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.checks import checked_array, checked_bounds, checked_number
+from jaxrob._arguments.checks import (
+    as_written,
+    checked_array,
+    checked_bounds,
+    checked_number,
+)
+from jaxrob._codec import Array
 
 # The confusion is kept up to this many classes. At 41 levels of 1,000 classes it takes
 # 330 MB, the other counts 1.3.
@@ -30,10 +36,10 @@ class Worth(NamedTuple):
     """What grouped inputs are worth to a measure at each level."""
 
     measure: str
-    # float64 `[L]`, the number of independent inputs whose share has the same variance
-    inputs: np.ndarray
-    # float64 `[L]`, that variance's degrees of freedom; 0 where no variance is seen
-    freedom: np.ndarray
+    # The number of independent inputs whose share has the same variance
+    inputs: Annotated[np.ndarray, Array("L", at_least=0)]
+    # That variance's degrees of freedom; 0 where no variance is seen
+    freedom: Annotated[np.ndarray, Array("L", at_least=0)]
 
     def at(self, rows: Any) -> "Worth":
         return self._replace(inputs=self.inputs[rows], freedom=self.freedom[rows])
@@ -165,13 +171,13 @@ def checked_curve(
     levels = checked_levels(levels, min_length)
     axes = {"n": len(levels)}
     holding = "numbers or booleans"
-    values = checked_array(name, values, "n", holding, axes=axes).astype(np.float64)
+    values = as_written(checked_array(name, values, "n", holding, axes=axes))
     order = np.argsort(levels)
     return levels[order], values[order]
 
 
 def checked_levels(levels: Any, min_length: int = 2) -> np.ndarray:
-    levels = checked_array("levels", levels, "n").astype(np.float64)
+    levels = as_written(checked_array("levels", levels, "n"))
     if len(levels) < min_length:
         raise ValueError(f"levels must be at least {min_length}; got {len(levels)}")
     ascending = np.sort(levels)

@@ -69,9 +69,8 @@ def _both_sides(
     with_left = np.stack([left.clip(0), first, second])
     with_right = np.stack([first, second, right.clip(0, last)])
     needed, change = np.zeros((2, last)), np.zeros((2, last))
-    for i, (triple, there) in enumerate(
-        ((with_left, has_left), (with_right, has_right))
-    ):
+    sides = (with_left, has_left), (with_right, has_right)
+    for i, (triple, there) in enumerate(sides):
         triple = triple[:, there]
         where = positions[triple]
         unsure = None if standard_errors is None else standard_errors[triple]
@@ -146,10 +145,8 @@ def envelope(
     span = levels[-1] - levels[0]
     positions = (levels - levels[0]) / span
     width = np.diff(positions)
-    concavity = np.nan_to_num(
-        bend(positions, values, num_inputs, standard_errors).concavity
-    )
-    parabola = concavity * width**2 * share * (1 - share)
+    found = bend(positions, values, num_inputs, standard_errors)
+    parabola = np.nan_to_num(found.concavity) * width**2 * share * (1 - share)
     above, below = _between_lines(
         positions, values, num_inputs, share, num_deviations, standard_errors
     )
@@ -200,10 +197,7 @@ def _between_lines(
         above = np.minimum(above, np.where(there & up, off + slack, np.inf))
         below = np.minimum(below, np.where(there & down, slack - off, np.inf))
     # Without a line on one side, the chord itself is the bound there.
-    return (
-        np.where(np.isinf(above), 0.0, above),
-        np.where(np.isinf(below), 0.0, below),
-    )
+    return np.where(np.isinf(above), 0.0, above), np.where(np.isinf(below), 0.0, below)
 
 
 # Positions in an interval at which the chord is compared with the threshold.

@@ -25,11 +25,10 @@ def grouped_bands(
     counts: Counts | ImageScores, measure: Measure | MeanScore, confidence_level: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Wilson's intervals of what the groups are worth, with Student's t for normal."""
-    worth, tail = worth_of(counts, measure), (1 + confidence_level) / 2
-    z, known = scipy.special.ndtri(tail), worth.freedom > 0
-    t = np.where(known, scipy.special.stdtrit(np.maximum(worth.freedom, 1), tail), z)
-    values = cast(Any, measure)(counts)
-    inputs = np.where(np.isnan(values), 0, worth.inputs * (z / t) ** 2)
+    worth, values = worth_of(counts, measure), cast(Any, measure)(counts)
+    inputs = worth.inputs / stretch(worth.freedom, confidence_level) ** 2
+    inputs = np.where(np.isnan(values), 0, inputs)
+    z = scipy.special.ndtri((1 + confidence_level) / 2)
     return score_interval(np.nan_to_num(values) * inputs, inputs, z)
 
 
@@ -82,17 +81,15 @@ def worth_of_some(scores: np.ndarray, groups: np.ndarray, z: float) -> float:
         worth_of(ImageScores(scores[None], one), measure)
         for one in (of_image, np.arange(len(scores)))
     )
-    t = z
-    if grouped.freedom[0] > 0:
-        t = scipy.special.stdtrit(grouped.freedom[0], scipy.special.ndtr(z))
-    return float(grouped.inputs[0] / alone.inputs[0] * (z / t) ** 2)
+    times = stretch(grouped.freedom, 2 * scipy.special.ndtr(z) - 1)
+    return float((grouped.inputs / alone.inputs / times**2)[0])
 
 
-def stretch(freedom: float, confidence_level: float) -> float:
-    """Returns by how much a bootstrap of few groups is too narrow."""
+def stretch(freedom: np.ndarray | float, confidence_level: float) -> Any:
+    """Returns by how much the normal quantile is too small; 1 of no freedom."""
     tail = (1 + confidence_level) / 2
-    freedom = max(freedom, 1.0)
-    return float(scipy.special.stdtrit(freedom, tail) / scipy.special.ndtri(tail))
+    t = scipy.special.stdtrit(np.maximum(freedom, 1.0), tail)
+    return np.where(np.equal(freedom, 0), 1.0, t / scipy.special.ndtri(tail))
 
 
 def effective_groups(groups: np.ndarray, shares: np.ndarray | None = None) -> float:

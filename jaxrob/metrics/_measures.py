@@ -60,8 +60,6 @@ class Measure:
 
     def num_inputs(self, counts: Counts | np.ndarray) -> np.ndarray:
         """Returns the number of inputs that the value at each level is a share of."""
-        # For a mean over K classes with n_k inputs, this is the number of inputs whose
-        # share has the same scatter, `K**2 / sum(1 / n_k)`.
         counts = checked_counts(counts)
         ratio = self.single_ratio(counts)
         if ratio is not None:
@@ -146,8 +144,9 @@ class MeanScore:
 
     def __call__(self, scores: ImageScores) -> np.ndarray:
         values = checked_scores(scores).values
-        rows = values if not np.isnan(values).any() else map(_seen, values)
-        return np.array([math.fsum(row) / len(row) for row in rows])
+        if np.isnan(values).any():
+            values = [row[~np.isnan(row)] for row in values]
+        return np.array([math.fsum(row) / len(row) for row in values])
 
     def checked(self, scores: ImageScores) -> ImageScores:
         return checked_scores(scores)
@@ -161,17 +160,12 @@ class MeanScore:
 
 def mean_named(score: str) -> str:
     """Returns the measure's name of a score: "mean " before it, but not twice."""
-    # "mean " alone is no name of a measure.
     rest = score.removeprefix(MEAN)
     return score if rest != score and not rest[:1].isspace() else MEAN + score
 
 
 def is_mean_score(measure: Any) -> bool:
     return isinstance(measure, str) and measure.startswith(MEAN)
-
-
-def _seen(row: np.ndarray) -> np.ndarray:
-    return row[~np.isnan(row)]
 
 
 def accuracy(counts: Counts | np.ndarray) -> np.ndarray:

@@ -264,8 +264,7 @@ def failing_level(
 ) -> FailingLevel:
     """The lowest level above the identity at which a measure falls below a threshold.
 
-    For corruptions by severity it is the severity at which a classifier fails. Between
-    levels the measure and its bands (`bands`) are joined by straight lines: an
+    Between levels the measure and its bands (`bands`) are joined by straight lines: an
     excursion between two levels is not seen.
 
     Args:

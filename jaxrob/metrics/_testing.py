@@ -90,10 +90,8 @@ def odds_ratio(counts: np.ndarray, confidence_level: float = 0.95) -> OddsRatio:
     """
     confidence_level = checked_confidence_level(confidence_level)
     counts = checked_array("counts", counts, "..., 2, 2", "integers", at_least=0)
-    tables = counts.reshape(-1, 2, 2)
-    results = np.reshape(
-        [_conditional(table, confidence_level) for table in tables], (-1, 3)
-    )
+    rows = [_conditional(one, confidence_level) for one in counts.reshape(-1, 2, 2)]
+    results = np.reshape(rows, (-1, 3))
     return OddsRatio(*results.T.reshape(3, *counts.shape[:-2]))
 
 
@@ -190,6 +188,18 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     adjusted = np.full_like(p_values, np.nan)
     adjusted[order] = np.minimum(np.maximum.accumulate(p_values[order] * factors), 1)
     return adjusted
+
+
+def clopper_pearson(
+    hits: np.ndarray, numbers: int | np.ndarray, confidence_level: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The exact confidence interval of a probability (Clopper and Pearson 1934)."""
+    hits, misses = np.broadcast_arrays(hits, np.subtract(numbers, hits))
+    tail = (1 - confidence_level) / 2
+    with np.errstate(invalid="ignore"):
+        low = scipy.special.betaincinv(hits, misses + 1, tail)
+        high = scipy.special.betainccinv(hits + 1, misses, tail)
+    return np.where(hits == 0, 0.0, low), np.where(misses == 0, 1.0, high)
 
 
 # Evidence says on which side of a threshold the measure of all N inputs lies, from a

@@ -1,6 +1,8 @@
 """Robustness with tolerance and penalization, weighted by the levels' probability."""
 
+import contextlib
 import functools
+import inspect
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -11,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import (
+    as_written,
     check_choice,
     check_type,
     checked_array,
@@ -118,7 +121,7 @@ def level_scores(
     penalty = _function("penalization", penalization, penalizations)
     holding = "numbers or booleans"
     values = checked_array("values", values, "n", holding, at_least=0, at_most=1)
-    values = values.astype(np.float64)
+    values = as_written(values)
     rewards = _applied("tolerance", reward, values, threshold)
     return rewards - _applied("penalization", penalty, values, threshold)
 
@@ -192,7 +195,6 @@ def step_penalization(value: np.ndarray, threshold: float) -> np.ndarray:
     return 1 - step_tolerance(value, threshold)
 
 
-# The functions by name. The linear tolerance also takes x_max.
 tolerances: dict[str, Callable] = {"linear": linear_tolerance, "step": step_tolerance}
 penalizations: dict[str, Callable] = {
     "linear": linear_penalization,
@@ -254,7 +256,7 @@ def _function(
 
 
 def _checked_value(value: np.ndarray) -> np.ndarray:
-    return checked_array("value", value, "...", at_least=0, at_most=1).astype(float)
+    return as_written(checked_array("value", value, "...", at_least=0, at_most=1))
 
 
 def _applied(
@@ -301,7 +303,6 @@ def level_weights(
 
 
 def masses(ends: np.ndarray, distribution: "Distribution | None") -> np.ndarray:
-    # Without a distribution the mass is uniform.
     if distribution is None:
         return np.diff(ends)
     below = _cdf(distribution, ends)
@@ -324,27 +325,33 @@ def _cdf(distribution: "Distribution", at: np.ndarray) -> np.ndarray:
 
     wanted = "a NumPyro distribution, such as Normal(0, 1)"
     check_type("level_distribution", distribution, Distribution, wanted)
-    kind = type(distribution).__name__
+    made = type(distribution)
+    if made.__module__.startswith("numpyro."):
+        # Anew, because it keeps parts made of the attributes that it first had.
+        names = inspect.signature(made).parameters
+        given = {n: getattr(distribution, n) for n in names if hasattr(distribution, n)}
+        with contextlib.suppress(TypeError):  # Where it lacks an argument.
+            distribution = made(**given)
     shape = distribution.shape()
     if shape or distribution.is_discrete:
         raise ValueError(
             "level_distribution must be a continuous distribution of one number; got "
-            f"{kind} of the shape {shape}"
+            f"{made.__name__} of the shape {shape}"
             f"{', discrete' if distribution.is_discrete else ''}"
         )
     # Beyond the support some CDFs are NaN or negative.
     support = distribution.support
     first = float(getattr(support, "lower_bound", -np.inf))
     last = float(getattr(support, "upper_bound", np.inf))
-    # Padded to a power of two, because JAX compiles each operation for each length.
+    # A power of two, because JAX compiles each operation for each length; float32's
+    # rounding would swallow close levels' masses.
     room = max(64, 1 << (len(at) - 1).bit_length())
     inside = np.pad(np.clip(at, first, last), (0, room - len(at)), mode="edge")
-    # In float32 the masses of close levels are mostly rounding errors.
     with jax.enable_x64(True):
         try:
             below = distribution.cdf(jnp.asarray(inside))
         except (AttributeError, NotImplementedError):
             raise ValueError(
-                f"level_distribution must have a CDF; {kind} has none"
+                f"level_distribution must have a CDF; {made.__name__} has none"
             ) from None
         return np.asarray(below, np.float64)[: len(at)]

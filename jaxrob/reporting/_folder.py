@@ -6,7 +6,7 @@ import io
 import os
 import pathlib
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -19,8 +19,9 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._codec import Layout, Text, document, from_json, to_json
-from jaxrob._files import DAMAGE, content_of, lock, parsed, read_npz, write_file
+from jaxrob._files import content_of, damage_of, lock, parsed, read_npz, write_file
 from jaxrob.adversarial import Attack
+from jaxrob.domains._results import DomainResults
 from jaxrob.reporting._requirements import Plan, Required
 from jaxrob.reporting._results import (
     Difference,
@@ -61,6 +62,7 @@ class Index(NamedTuple):
     entries: Annotated[tuple[Entry, ...], Layout("assessments")]
     roma: Annotated[str | None, _File]
     attack: Annotated[str | None, _File]
+    domain: Annotated[str | None, _File, Layout(may_lack=True)]
     images: Annotated[str | None, _File]
 
 
@@ -127,6 +129,7 @@ def write_results(folder: str | os.PathLike[str], results: Results) -> None:
         entries=tuple(map(Entry, assessments, results.reasons, results.pictures)),
         roma=results.roma and named("roma", results.roma.to_json()),
         attack=results.attack and named("attack", results.attack.to_json()),
+        domain=results.domain and named("domain", results.domain.to_json()),
         images=images,
     )
     text = to_json(index, indent=1)
@@ -212,7 +215,7 @@ def earlier_assessments(
             raise ValueError(f"{path}: No such file or folder")
         # Named by the user, who means the file behind a link.
         content = path.read_bytes()
-        with _naming(path):
+        with damage_of(path):
             old = Assessment.from_json(content)
         if old.alteration not in alterations:
             raise ValueError(
@@ -224,13 +227,14 @@ def earlier_assessments(
 
 
 def _by_index(path: pathlib.Path, text: bytes) -> Results:
-    with _naming(path / INDEX):
+    with damage_of(path / INDEX):
         index = from_json(text, Index)
     assessments = tuple(
         _read(path / entry.file, Assessment.from_json) for entry in index.entries
     )
     roma = _read(path / index.roma, RomaResult.from_json) if index.roma else None
     attack = _read(path / index.attack, Attack.from_json) if index.attack else None
+    domain = index.domain and _read(path / index.domain, DomainResults.from_json)
     images = _images(path / index.images) if index.images else {}
     runs = path / _runs_name(text)
     some_runs = Runs(())
@@ -240,7 +244,7 @@ def _by_index(path: pathlib.Path, text: bytes) -> Results:
         [one._replace(image=images.get(one.digest)) for one in entry.pictures]
         for entry in index.entries
     ]
-    with _naming(path / INDEX):
+    with damage_of(path / INDEX):
         return Results(
             network=index.network,
             class_names=index.class_names,
@@ -254,6 +258,7 @@ def _by_index(path: pathlib.Path, text: bytes) -> Results:
             plan=index.plan,
             differences=index.differences,
             runs=some_runs.runs,
+            domain=domain or None,
         )
 
 
@@ -270,7 +275,7 @@ def _without_index(path: pathlib.Path) -> Results:
     networks = [one.provenance.get("network") or {} for one in assessments]
     names = {one.get("name") for one in networks}
     classes = {tuple(one.get("class_names") or ()) for one in networks}
-    with _naming(path):
+    with damage_of(path):
         return Results(
             network=names.pop() or None if len(names) == 1 else None,
             class_names=classes.pop() or None if len(classes) == 1 else None,
@@ -290,7 +295,7 @@ def _read(
     path: pathlib.Path, parse: Callable[[bytes], T], has_digest: bool = True
 ) -> T:
     content = _content(path, _MOST_BYTES)
-    with _naming(path):
+    with damage_of(path):
         # The digest of a document is within it.
         if has_digest and path.stem[-16:].encode() not in content:
             raise ValueError(_OTHER)
@@ -299,7 +304,7 @@ def _read(
 
 def _images(path: pathlib.Path) -> Mapping[str, np.ndarray]:
     content = _content(path, _MOST_BYTES)
-    with _naming(path):
+    with damage_of(path):
         if _digest(content) != path.stem[-16:]:
             raise ValueError(_OTHER)
         images = read_npz(path, may_be_compressed=True)
@@ -318,17 +323,6 @@ def _content(path: pathlib.Path, most: int) -> bytes:
                 "put the file itself there"
             )
     return content_of(path, most)
-
-
-@contextlib.contextmanager
-def _naming(path: pathlib.Path) -> Iterator[None]:
-    """Names the file in the error about its content."""
-    try:
-        yield
-    except FileNotFoundError:  # It was replaced.
-        raise
-    except DAMAGE as error:
-        raise ValueError(f"{path}: {error}") from error
 
 
 def _remove(path: pathlib.Path, names: Collection[str]) -> None:

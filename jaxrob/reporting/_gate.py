@@ -4,7 +4,7 @@ import collections
 import datetime
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from jaxrob._arguments.checks import (
@@ -15,23 +15,24 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.texts import readable, warn
 from jaxrob._assessment.assessment import Assessment
+from jaxrob.domains._results import DomainResults
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.reporting._requirements import (
     AT_LEAST,
     OF_ALTERATION,
-    OF_ROMA,
     OF_SET,
     QUANTITIES,
     Requirement,
     about_quantity,
-    check_requirement,
+    checked_bound,
+    kind_of,
 )
 from jaxrob.reporting._results import Difference, Results
 from jaxrob.reporting._words import corruptions
 from jaxrob.roma import RomaResult
 
 Quantities = Mapping[str, float | ConfidenceInterval]
-Found = Mapping[str, Assessment | RomaResult | Quantities]
+Found = Mapping[str, Assessment | RomaResult | DomainResults | Quantities]
 
 #: The states of an outcome. What is not met or not shown fails a gate.
 MET, NOT_MET, NOT_SHOWN = "met", "not met", "not shown"
@@ -96,7 +97,7 @@ def quantities(
     """
     wanted = "a jaxrob.Assessment or a jaxrob.roma.RomaResult"
     check_type("result", result, Assessment | RomaResult, wanted)
-    of = OF_ROMA if isinstance(result, RomaResult) else OF_ALTERATION
+    of = kind_of(result)
     return {
         name: one.get(result)
         for name, one in QUANTITIES.items()
@@ -136,11 +137,9 @@ def outcomes(
     requirements = checked_sequence(
         "requirements", requirements, Requirement, "Requirement", min_length=0
     )
-    for one in requirements:
-        check_requirement(one)
-    requirements = [one._replace(bound=float(one.bound)) for one in requirements]
+    requirements = [checked_bound(one) for one in requirements]
     check_type("found", found, Mapping, "results or quantities by name")
-    kinds = Mapping | Assessment | RomaResult
+    kinds = Mapping | Assessment | RomaResult | DomainResults
     for name, one in found.items():
         check_type(f"found[{name!r}]", one, kinds, "a result, or numbers by quantity")
     differences = checked_sequence(
@@ -154,17 +153,18 @@ def outcomes(
 
 def _placed(
     requirements: Sequence[Requirement],
-    found: Sequence[tuple[str, Assessment | RomaResult | Quantities]],
+    found: Sequence[tuple[str, Any]],
     differences: Sequence[Difference],
     number: int | None,
 ) -> list[tuple[int | None, Outcome]]:
     """Returns each outcome with the place of its result, which may share its name."""
     assessments = [one for _, one in found if isinstance(one, Assessment)]
     number = max(len(assessments), 1) if number is None else number
-    by_name = {one.alteration: one for one in differences}
+    names = [one.alteration for one in differences]
+    by_name = {n: one for n, one in zip(names, differences) if names.count(n) == 1}
     every: list[tuple[int | None, Outcome]] = []
     for place, (name, one) in enumerate(found):
-        of = OF_ROMA if isinstance(one, RomaResult) else OF_ALTERATION
+        of = kind_of(one)
         for each in requirements:
             is_open = isinstance(one, Mapping) or each.quantity not in QUANTITIES
             has_it = is_open or QUANTITIES[each.quantity].of == of
@@ -183,12 +183,12 @@ def _placed(
         about = about_quantity(each.quantity)
         is_mce = about.of == OF_SET and assessments
         value = _mce(assessments) if is_mce else _Value(reason="it was not measured")
-        subject = "RoMA" if about.of == OF_ROMA else each.alteration or OF_SET
+        subject = each.alteration or (OF_SET if about.of == OF_ALTERATION else about.of)
         every.append((None, _outcome(subject, each, value, number)))
     return every
 
 
-def is_doubted(one: Assessment | RomaResult | Quantities, quantity: str) -> bool:
+def is_doubted(one: Any, quantity: str) -> bool:
     if not isinstance(one, Assessment) or not about_quantity(quantity).over_levels:
         return False
     return not one.diagnostics.signs.keys().isdisjoint(("jitter", "margin"))
@@ -196,7 +196,7 @@ def is_doubted(one: Assessment | RomaResult | Quantities, quantity: str) -> bool
 
 def _value(
     name: str,
-    one: Assessment | RomaResult | Quantities,
+    one: Any,
     quantity: str,
     difference: Difference | None,
     number: int,
@@ -217,7 +217,7 @@ def _value(
         return _Value(value, value._replace(high=math.nan) if is_low else value)
     if quantity == "difference":
         if difference is None:
-            return _Value(reason="there is no earlier result")
+            return _Value(reason="there is no earlier result, or more than one")
         return _Value(difference.interval, difference.joint_interval, difference.reason)
     if about.get is None:
         raise ValueError(
@@ -373,12 +373,20 @@ def placed_of(
     results: Results, number: int | None = None
 ) -> list[tuple[int | None, Outcome]]:
     # Two may share a name: one alteration with two measures, or one called RoMA.
-    found: list[tuple[str, Assessment | RomaResult]] = [
-        (one.alteration, one) for one in results.assessments
-    ]
+    found = [(one.alteration, one) for one in results.assessments]
+    others = beside_assessments(results)
+    every = [*found, *others.items()]
+    return _placed(results.requirements, every, results.differences, number)
+
+
+def beside_assessments(results: Results) -> dict[str, RomaResult | DomainResults]:
+    """Returns the results by name that are of no single alteration."""
+    found: dict[str, RomaResult | DomainResults] = {}
     if results.roma is not None:
-        found.append(("RoMA", results.roma))
-    return _placed(results.requirements, found, results.differences, number)
+        found["RoMA"] = results.roma
+    if results.domain is not None:
+        found[results.domain.name] = results.domain
+    return found
 
 
 def to_junit(results: Results) -> str:
@@ -394,6 +402,7 @@ def to_junit(results: Results) -> str:
     check_type("results", results, Results, "a jaxrob.reporting.Results")
     network = readable(results.network or "") or "network"
     every = outcomes_of(results)
+    timed = [*results.assessments, *[results.domain] * (results.domain is not None)]
     number_failed = sum(one.state != MET for one in every) + len(results.regressions)
     root = ElementTree.Element("testsuites")
     suite = ElementTree.SubElement(
@@ -408,7 +417,7 @@ def to_junit(results: Results) -> str:
         tests=str(len(every) + len(results.regressions)),
         failures=str(number_failed),
         errors="0",
-        time=f"{sum(one.seconds for one in results.assessments):.3f}",
+        time=f"{sum(one.seconds for one in timed):.3f}",
     )
     # Of two common schemas one requires properties, the other that they are not empty.
     properties = ElementTree.SubElement(suite, "properties")

@@ -14,12 +14,14 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve, ScoreCurve
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.provenance import alteration_fingerprint
+from jaxrob._engine.step import UNALTERED
 from jaxrob._engine.tasks import alter
 from jaxrob._identity.identity import host_array
 from jaxrob._keys import alteration_keys, checked_key
 from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._moves import fingerprinted_alteration
+from jaxrob.alterations._recorded import Recorded, paired
 from jaxrob.reporting._results import (
     CHANNELS,
     MOST_PICTURES,
@@ -122,7 +124,14 @@ def _drawn(
     key = _checked_key(assessment, alteration, key)
     numbers, _, levels = zip(*shown)
     images = _images(assessment, dataset, numbers)
+    alteration = paired(alteration, dataset)
     alteration = _checked_alteration(assessment, alteration, images.shape[1:])
+    if isinstance(alteration, Recorded):
+        read = [*map(as_floats, images)]
+        for at, (number, level) in enumerate(zip(numbers, levels)):
+            if (other := alteration.pictures.at[level]) is not None:
+                read[at] = as_floats(np.asarray(other.images[number]))
+        images, alteration, levels = np.stack(read), UNALTERED, np.zeros(len(read))
     canonical = alteration.canonical(np.array(levels)).astype(np.float32)
     given = images, canonical, np.array(numbers, np.uint32), key
     altered = alter(*given, alteration)

@@ -26,7 +26,7 @@ from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._measures import any_measure, in_words
 from jaxrob.reporting._table import robustness_text
-from jaxrob.reporting._words import images_at_levels
+from jaxrob.reporting._words import images_at_levels, listed_levels
 
 ACCEPTED, THRESHOLD = "#2a9d5c", "#c0392b"
 #: Margin between the range and the frame, as a share of either, so that the frame does
@@ -84,6 +84,7 @@ def plot(assessment: Assessment, axes: Any = None) -> Any:
         color=colour,
         marker=marker if len(assessment.levels) <= MOST_MARKS else None,
         markersize=2.5,
+        linestyle="-" if assessment.listed is None else "none",
     )
     images = ""
     if assessment.sampling is not None:
@@ -131,10 +132,12 @@ def plot_measures(assessment: Assessment, axes: Any = None) -> Any:
     for index, name in enumerate(names):
         values = any_measure(name)(counts)
         label = "decided ratio" if name == "decided_ratio" else name
-        line = _line(axes, levels, values, label, index, len(names))
+        line = _line(axes, assessment, values, label, index, len(names))
         band = metrics.bands(counts, name, assessment.confidence_level)
         colour = line.get_color()
-        axes.fill_between(levels, *band, color=colour, alpha=0.15, linewidth=0)
+        joined = assessment.listed is None
+        draw, width = (axes.fill_between, 0) if joined else (axes.vlines, 3)
+        draw(levels, *band, color=colour, alpha=0.15, linewidth=width)
     axes.axvline(assessment.identity, color="0.35", linestyle=":", linewidth=1)
     _frame(axes, assessment, f"; {images_at_levels(assessment)} images at each level")
     axes.set_ylabel("score" if is_score else "share of images")
@@ -188,7 +191,7 @@ def plot_networks(
             )
     axes = checked_axes(axes)
     for index, (one, name) in enumerate(zip(assessments, names)):
-        _line(axes, one.levels, one.values, name, index, len(names))
+        _line(axes, one, one.values, name, index, len(names))
     if (threshold := common_threshold(assessments)) is not None:
         axes.axhline(threshold, color=THRESHOLD, linestyle="--", linewidth=1)
     axes.axvline(first.identity, color="0.35", linestyle=":", linewidth=1)
@@ -338,30 +341,32 @@ def common_threshold(assessments: Sequence[Assessment]) -> float | None:
 def _frame(axes: Any, assessment: Assessment, images: str) -> None:
     margin = MARGIN * (assessment.upper - assessment.lower)
     axes.set_xlim(assessment.lower - margin, assessment.upper + margin)
+    if (listed := listed_levels(assessment)) is not None:
+        axes.set_xticks([*listed], [*map(literal, listed.values())])
     axes.set_ylim(0, 1.02)
     axes.set_xlabel(f"{axis_label('level', assessment.unit)}{images}")
 
 
 def _line(
     axes: Any,
-    levels: np.ndarray,
+    assessment: Assessment,
     values: np.ndarray,
     name: str,
     index: int,
     number: int,
 ) -> Any:
     """Draws one of several lines; earlier lines are wider and stay visible beneath."""
-    style = LINES[index]
-    below = number - 1 - index
+    style, levels = LINES[index], assessment.levels
+    below, are_points = number - 1 - index, assessment.listed is not None
     width = 1.4 + 1.8 * below
-    if index:
+    if index and not are_points:
         # A white edge separates the line from a wider one beneath.
         axes.plot(levels, values, color="white", linewidth=width + 0.5)
     (line,) = axes.plot(
         levels,
         values,
         color=style.colour,
-        linestyle=style.linestyle,
+        linestyle="none" if are_points else style.linestyle,
         linewidth=width,
         marker=style.marker if len(levels) <= MOST_MARKS else None,
         markersize=4 + 2.2 * below,

@@ -21,8 +21,9 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._assessment.assessment import MEASURE, Assessment
 from jaxrob._codec import As, Integer, Number, Text, read, refuse
-from jaxrob._files import content_of, short
+from jaxrob._files import content_of, damage_of, short
 from jaxrob.alterations._alteration import check_levels_range
+from jaxrob.domains._results import DomainResults
 from jaxrob.metrics import ConfidenceInterval, accuracy
 from jaxrob.metrics._counts import Counts
 from jaxrob.reporting._words import is_open_by_levels, joint_interval
@@ -30,12 +31,14 @@ from jaxrob.roma import RomaResult
 
 #: What a quantity is a value of.
 OF_ALTERATION, OF_SET, OF_ROMA = "an alteration", "all alterations", "RoMA"
+OF_DOMAIN = "the operating domain"
 
 
 class Quantity(NamedTuple):
     """A quantity that may be required."""
 
-    of: str  # `OF_ALTERATION`, `OF_SET` (one value of all alterations) or `OF_ROMA`
+    # `OF_ALTERATION`, `OF_SET` (one value of all alterations), `OF_ROMA`, `OF_DOMAIN`
+    of: str
     meaning: str  # what it is, for readers who do not know its name
     # Gets it from a result; None where that takes more than one
     get: Callable[[Any], float | ConfidenceInterval] | None = None
@@ -93,6 +96,11 @@ _DISTINCT = (
     "the probability that a random perturbation of an image leads to no distinct "
     "misclassification"
 )
+_TOGETHER = (
+    "the share of the combinations of the alterations' levels at which the network is "
+    "good enough, on"
+)
+_FAILURE = "the probability that an image is misclassified at a level of the profile"
 #: The quantities that may be required, by name.
 QUANTITIES = {
     "robustness": Quantity(
@@ -159,9 +167,38 @@ QUANTITIES = {
         lambda one: one.mean_low,
         most=lambda one, number: float(one.mean_plr),
     ),
+    "accepted_volume": Quantity(
+        OF_DOMAIN,
+        f"{_TOGETHER} the images of the data set",
+        lambda one: one.volume.dataset_interval,
+    ),
+    "accepted_volume.low": Quantity(
+        OF_DOMAIN,
+        f"the lower end of the interval of {_TOGETHER} all images of the kind tested",
+        lambda one: one.volume.confidence_interval or math.nan,
+        of_tested=False,
+    ),
+    "failure_probability": Quantity(
+        OF_DOMAIN,
+        f"{_FAILURE}, on the images of the data set",
+        lambda one: one.failure.dataset_interval if one.failure else math.nan,
+    ),
+    "failure_probability.high": Quantity(
+        OF_DOMAIN,
+        f"the upper end of the interval of {_FAILURE}, on all images of the kind",
+        lambda one: one.failure.confidence_interval if one.failure else math.nan,
+        of_tested=False,
+    ),
 }
 # A script may have quantities of its own, which are shares.
 _OTHER = Quantity(OF_ALTERATION, "")
+
+
+def kind_of(result: Any) -> str:
+    """What a result's quantities are values of."""
+    if isinstance(result, DomainResults):
+        return OF_DOMAIN
+    return OF_ROMA if isinstance(result, RomaResult) else OF_ALTERATION
 
 
 def about_quantity(name: str) -> Quantity:
@@ -247,13 +284,12 @@ def checked_requirement(name: str, text: str, quantities: Sequence[str]) -> Requ
             f"{one.quantity!r} in {text!r}"
         )
     try:
-        check_requirement(one)
+        return checked_bound(one)
     except ValueError as error:
         raise ValueError(f"{name}: {error}; in {text!r}") from error
-    return one
 
 
-def check_requirement(one: Requirement) -> None:
+def checked_bound(one: Requirement) -> Requirement:
     checked_text("a requirement's quantity", one.quantity)
     check_choice("a requirement's sign", one.sign, (AT_LEAST, AT_MOST))
     about = about_quantity(one.quantity)
@@ -264,18 +300,21 @@ def check_requirement(one: Requirement) -> None:
             f"the number must lie in [{about.low:g}, {about.high:g}]; got {bound:g}"
             f"{percent}"
         )
-    if one.sign == AT_MOST and one.quantity.endswith(".low"):
+    quantity, _, end = one.quantity.rpartition(".")
+    if end == {AT_MOST: "low", AT_LEAST: "high"}[one.sign]:
+        which = "a lower end" if end == "low" else "an upper end"
         raise ValueError(
-            f"{one.quantity} is a lower end, and that it is at most a number says "
-            f"nothing; require {one.quantity.removesuffix('.low')}"
+            f"{one.quantity} is {which}, and that it is {one.sign} a number says "
+            f"nothing; require {quantity}"
         )
-    if one.alteration is None:
-        return
-    checked_text("a requirement's alteration", one.alteration)
-    if about.of != OF_ALTERATION:
-        raise ValueError(
-            f"{one.quantity} is a value of {about.of}, not of {one.alteration!r} alone"
-        )
+    if one.alteration is not None:
+        checked_text("a requirement's alteration", one.alteration)
+        if about.of != OF_ALTERATION:
+            raise ValueError(
+                f"{one.quantity} is a value of {about.of}, not of {one.alteration!r} "
+                "alone"
+            )
+    return one._replace(bound=bound)
 
 
 def requirement_text(one: Requirement) -> str:
@@ -413,11 +452,9 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
     """
     path = checked_path("path", path)
     content = content_of(path, _MOST_BYTES)
-    try:
+    with damage_of(path):
         document = tomllib.loads(content.decode())
         return _plan_of(document, hashlib.sha256(content).hexdigest())
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: {error}") from error
 
 
 def _plan_of(document: dict[str, Any], digest: str) -> Plan:

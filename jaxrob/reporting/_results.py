@@ -24,6 +24,7 @@ from jaxrob._curve import ReducedCurve, ScoreCurve
 from jaxrob._files import short
 from jaxrob._identity.identity import contiguous
 from jaxrob.adversarial import Attack
+from jaxrob.domains._results import DomainResults
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._testing import holm
 from jaxrob.reporting._requirements import Plan, Requirement
@@ -149,6 +150,7 @@ class Results:
       roma: probabilistic local robustness, or None.
       attack: adversarial examples, or None. Read from a folder, its `images` are empty,
         of the shape `[0, 0, 0, 0]`.
+      domain: what was found in an operating domain, or None.
       requirements: the requirements.
       regressions: regressions against an earlier result, a sentence each.
       plan: the plan that was followed, or None.
@@ -174,12 +176,14 @@ class Results:
     plan: Plan | None = None
     differences: tuple[Difference, ...] = ()
     runs: tuple[Run, ...] = ()
+    domain: DomainResults | None = None
 
     def __post_init__(self) -> None:
         if self.network is not None:
             checked_text("network", self.network)
         check_type("roma", self.roma, RomaResult | None, "a jaxrob.roma.RomaResult")
         check_type("attack", self.attack, Attack | None, "a jaxrob.adversarial.Attack")
+        check_type("domain", self.domain, DomainResults | None, "results of a domain")
         check_type("plan", self.plan, Plan | None, "a jaxrob.reporting.Plan")
         for name, kind, wanted in (
             ("assessments", Assessment, "jaxrob.Assessment"),
@@ -208,6 +212,12 @@ class Results:
             names = checked_names("class_names", self.class_names)
             object.__setattr__(self, "class_names", names)
         _check_together(self)
+
+    @property
+    def sources(self) -> list[dict[str, Any]]:
+        """The provenance of each assessment, and of the domain's result."""
+        volumes = [self.domain.volume] if self.domain else []
+        return [one.provenance for one in (*self.assessments, *volumes)]
 
 
 def picture_digest(image: np.ndarray) -> str:
@@ -253,7 +263,7 @@ def sizes(assessment: Assessment) -> tuple[int, int]:
 
 def _check_together(results: Results) -> None:
     names = results.class_names
-    networks = {one.provenance.get("classifier") for one in results.assessments}
+    networks = {one.get("classifier") for one in results.sources}
     if len(networks - {None}) > 1:
         raise ValueError(
             "assessments must be of one network; got those of the digests "
@@ -460,4 +470,4 @@ def difference_text(one: Adjusted) -> str:
 
 
 def p_value_text(p_value: float, adjusted: float) -> str:
-    return "-" if math.isnan(p_value) else f"{p_value:.2g} (adjusted {adjusted:.2g})"
+    return "-" if math.isnan(p_value) else f"{p_value:.3g} (adjusted {adjusted:.3g})"

@@ -78,7 +78,8 @@ def table(assessments: Sequence[Assessment]) -> str:
     lines.insert(1, "  ".join("-" * width for width in widths))
     below = []
     if len(conditions) == 1:
-        below.append(f"robustness: share of the range with {conditions.pop()}")
+        of = "range" if assessments[0].listed is None else "levels listed"
+        below.append(f"robustness: share of the {of} with {conditions.pop()}")
     below += _words_of_few(few) + _words_of_saved(assessments)
     if unseen := excursions(assessments):
         below.append(f"between levels: {unseen}")

@@ -1,7 +1,8 @@
 """Words and summaries of results, for tables, plots and reports."""
 
+import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata
 from typing import Any, NamedTuple
 
@@ -96,7 +97,8 @@ def is_at_once(one: Assessment, first: np.ndarray) -> np.ndarray:
 
 
 def excursions(assessments: Sequence[Assessment]) -> str:
-    found = [one.diagnostics for one in assessments if one.scores is None]
+    plain = [one for one in assessments if one.scores is None and one.listed is None]
+    found = [one.diagnostics for one in plain]
     if not found:
         return ""
     worst = found[0]._replace(
@@ -129,14 +131,8 @@ def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
     of_part = one.sampling is not None or one.scores is not None
     if of_part or not is_exact or math.isnan(one.robustness):
         return math.nan, math.nan
-    low, high = metrics.confidence_interval(
-        one.levels,
-        one.counts,
-        one.measure,
-        one.threshold,
-        1 - (1 - one.confidence_level) / number,
-        bounds=(one.lower, one.upper),
-    )
+    level = 1 - (1 - one.confidence_level) / number
+    low, high = dataclasses.replace(one, confidence_level=level).confidence_interval
     return min(low, one.confidence_interval[0]), max(high, one.confidence_interval[1])
 
 
@@ -247,6 +243,20 @@ def with_unit(value: float, unit: str) -> str:
     return _joined(number(value), unit)
 
 
+def at_level(one: Assessment, level: float) -> str:
+    """Names a level, by its name if it has one."""
+    names = listed_levels(one) if one.listed and one.listed.names else {}
+    return names[level] if names else with_unit(level, one.unit)
+
+
+def listed_levels(one: Assessment) -> dict[float, str] | None:
+    """Returns the names of levels that alone exist, by level."""
+    if one.listed is None:
+        return None
+    levels = one.levels.tolist()
+    return dict(zip(levels, one.listed.names or map(number, levels)))
+
+
 def range_with_unit(low: float, high: float, unit: str) -> str:
     return _joined(f"{number(low)} to {number(high)}", unit)
 
@@ -307,26 +317,23 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
     Scores are left out, because benchmarks publish errors of classifiers. Values that
     cannot be computed are NaN, with the reason.
     """
-    found = {
-        one.alteration: one
-        for one in assessments
-        if one.unit == "severity" and one.curve.num_classes
-    }
+    found = [o for o in assessments if o.unit == "severity" and o.curve.num_classes]
     if not found:
         return None
-    like_alexnet = all(_is_like_alexnet(one) for one in found.values())
+    names = [one.alteration for one in found]
+    like_alexnet = all(map(_is_like_alexnet, found))
     rows = tuple(
         Corruption(
             name,
-            _measured(metrics.corruption_error, {name: one}, one, _NO_REFERENCE),
-            _measured(metrics.corruption_error, {name: one}, one, ALEXNET[name])
+            _measured(metrics.corruption_error, [one], one, _NO_REFERENCE),
+            _measured(metrics.corruption_error, [one], one, ALEXNET[name])
             if like_alexnet and name in ALEXNET
             else None,
             _fails_at(one),
         )
-        for name, one in found.items()
+        for name, one in zip(names, found)
     )
-    if not ALEXNET.keys() - {_FROST} <= found.keys():
+    if not ALEXNET.keys() - {_FROST} <= {*names}:
         return Corruptions(rows, None, None)
     mce = None
     if like_alexnet:
@@ -367,7 +374,8 @@ def severity_text(one: FailingLevel | None) -> str:
 
 
 def _fails_at(one: Assessment) -> FailingLevel | None:
-    if one.identity not in one.levels or len(one.levels) < 2 or one.sampling:
+    of_some = one.sampling or one.listed
+    if one.identity not in one.levels or len(one.levels) < 2 or of_some:
         return None
     return metrics.failing_level(
         one.levels,
@@ -387,13 +395,13 @@ def _is_like_alexnet(one: Assessment) -> bool:
 
 def _measured(
     measure: Callable[..., CorruptionError],
-    of: Mapping[str, Assessment],
+    of: Sequence[Assessment],
     curves: Any,
     reference: Any,
 ) -> CorruptionError:
-    level = min(one.confidence_level for one in of.values())
+    level = min(one.confidence_level for one in of)
     try:
-        if any(one.sampling is not None for one in of.values()):
+        if any(one.sampling is not None for one in of):
             raise ValueError("few images were looked at, and means are of all of them")
         return measure(curves, reference, confidence_level=level)
     except ValueError as error:

@@ -1,5 +1,6 @@
 """DA, LDA, NP and LNP of the 2020 paper, what they call weak, and the worst level."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -266,8 +267,9 @@ def parallel(first: Classifier, second: Classifier) -> Classifier:
     _check_compares("first", first)
     _check_compares("second", second)
     sigmoid = first.outputs == second.outputs == "sigmoid"
+    outputs = "raw_outputs" if sigmoid else "log_probabilities"
     return Classifier(
-        _max_of_activations if sigmoid else _max_of_log_probabilities,
+        functools.partial(_largest, outputs),
         (first, second),
         "sigmoid" if sigmoid else "logits",
         first.stochastic or second.stochastic,
@@ -377,21 +379,14 @@ def _check_fits(
         )
 
 
-def _max_of_activations(
+def _largest(
+    outputs: str,
     both: tuple[Classifier, Classifier],
     images: jax.Array,
     keys: jax.Array | None = None,
 ) -> jax.Array:
-    return jnp.maximum(*(each.raw_outputs(images, keys) for each in both))
-
-
-def _max_of_log_probabilities(
-    both: tuple[Classifier, Classifier],
-    images: jax.Array,
-    keys: jax.Array | None = None,
-) -> jax.Array:
-    # Used as logits, whose softmax scales the probabilities to a sum of 1.
-    return jnp.maximum(*(each.log_probabilities(images, keys) for each in both))
+    # Of log probabilities used as logits, softmax scales the sum to 1.
+    return jnp.maximum(*(getattr(each, outputs)(images, keys) for each in both))
 
 
 def _second(

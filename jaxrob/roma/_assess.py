@@ -111,24 +111,20 @@ def assess(
     * "auto": counts where that is enough, then "importance", then "splitting" where
       the weights are too uneven. Where neither is possible, it counts up to 16 times as
       many draws. What the budget cannot decide, such as rare probabilities of a network
-      without gradients, is "undecided". Without a limit it answers every input, after
-      up to 300,000 passes where splitting has to (a million in few dimensions).
+      without gradients, is "undecided"; without a limit that takes up to 300,000
+      passes (a million in few dimensions).
 
     An answer of "importance" is believed only if neither the plain draws' hits
     contradict it, nor a few particles that climb to the boundary without gradients.
-    What may still be missed, without notice: a mode so much steeper than others that it
-    is behind them everywhere but in its own small part of the ball, if no gradient from
-    24 radii away leads to it; an island that is the greatest class's nowhere else and
-    smaller than what 1,000 points find in few dimensions, or 64 particles in many; a
-    class that no draw, particle or gradient came near. Such a part can be any share of
-    the probability. "roma" looks at the highest incorrect confidence alone, so for
-    delta < 0.5 it may count inputs that are answered correctly.
+    What may still be missed without notice, any share of the probability, says
+    `RomaResult.caveats`, and more of it the page of the estimators. "roma" looks at the
+    highest incorrect confidence alone, so for delta < 0.5 it may count inputs that are
+    answered correctly.
 
     With a half width, inputs are looked at in random order. Those of a category end as
-    soon as the mean plr over all its inputs is known: its interval, of all categories
-    together, is at most twice the half width wide. It is by betting without replacement
-    (Waudby-Smith and Ramdas 2020), which holds however often one looks. The rest is
-    "unseen". The smaller a category, the larger the share of it that is looked at.
+    soon as the interval of the mean plr over all its inputs, of all categories
+    together, is at most twice as wide; the rest is "unseen". It is by betting without
+    replacement (Waudby-Smith and Ramdas 2020), which holds however often one looks.
 
     Args:
       classifier: not of "scores". With S samples its mean probabilities count. A
@@ -187,6 +183,7 @@ def assess(
     with collected() as warned:
         drawn = _perturbation(perturbation, norm, epsilon, clip, level_distribution)
     dataset = given_images(images, labels, may_lack_labels=True)
+    table = images._table if isinstance(images, Dataset) else None
     _, labels = images_and_labels(images, labels)
     if classifier.outputs == "scores":
         raise ValueError(
@@ -265,6 +262,7 @@ def assess(
         half_width=half_width,
         place=place,
         confidence_level=confidence_level,
+        groups=table and table.groups,
         **answers._asdict(),
     )
 

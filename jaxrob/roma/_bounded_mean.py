@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from jaxrob._arguments.checks import checked_integer, checked_number
-from jaxrob.roma._draws import clopper_pearson
+from jaxrob.metrics._testing import clopper_pearson
 
 # The capital's share for calls; all where half reaches less far than Hoeffding.
 _CALLS = 0.5
@@ -32,9 +32,20 @@ class _Stakes(NamedTuple):
 
 
 def mean_interval(
-    low: np.ndarray, high: np.ndarray, tail: float, draws: int | None = None
+    low: np.ndarray,
+    high: np.ndarray,
+    tail: float,
+    draws: int | None = None,
+    groups: np.ndarray | None = None,
 ) -> tuple[float, float]:
-    """The interval of the mean of independent values of one distribution."""
+    """The interval of the mean of independent values, or groups of values."""
+    if groups is not None:
+        # Sums by the largest size lie in [0, 1]. That the mean of their means is the
+        # candidate will do: bets by geometric means, calls by Hoeffding (1956, th. 3).
+        _, of, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        low, high = (np.bincount(of, one) / sizes.max() for one in (low, high))
+        ends = np.divide(mean_interval(low, high, tail), sizes.mean() / sizes.max())
+        return float(ends[0]), min(float(ends[1]), 1.0)
     # A candidate is rejected where a stake against it, which would not grow on average,
     # has grown to 1 / tail (Markov). Half of the capital bets on each value a share
     # fixed beforehand (Waudby-Smith and Ramdas 2024), the best one for values that

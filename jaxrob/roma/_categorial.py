@@ -88,6 +88,7 @@ class LocalAnswers(NamedTuple):
     high: np.ndarray  # what it is at most
     answered: np.ndarray  # whether there is an answer
     variance: np.ndarray  # of the estimate, by the draws; NaN where it is not known
+    groups: np.ndarray | None = None  # equal where inputs belong together
 
 
 def plr_of_all(
@@ -116,7 +117,8 @@ class Categorial(NamedTuple):
       plr: `[C]` mean plr of the answered.
       interval: `[C, 2]` its interval over the population that the inputs are a random
         sample from, as `GlobalRobustness.population_interval`. Of a run with a half
-        width it is by betting, and holds whenever that ended. NaN without an answer.
+        width it is by betting, and holds whenever that ended; of inputs in groups it
+        then is [0, 1]. NaN without an answer.
       std: `[C]` standard deviation of plr over the answered.
       adversarial: `[C]` the mean probability of a distinct misclassification.
       plr_all: `[C]` mean plr of all inputs, those without an answer by the share of
@@ -132,7 +134,8 @@ class Categorial(NamedTuple):
         all `inputs_interval` together.
 
     The p-values are Holm's (1979), corrected for all pairs of categories; their
-    diagonals are 1. They are NaN where a category has fewer than two answers.
+    diagonals are 1. They are NaN where a category has fewer than two answers, and of
+    inputs in groups, which such tests take for independent.
     """
 
     names: tuple[str, ...]
@@ -158,6 +161,7 @@ def compare_categories(
     class_names: tuple[str, ...] | None = None,
     place: np.ndarray | None = None,
     confidence_level: float = 0.95,
+    groups: np.ndarray | None = None,
 ) -> Categorial:
     """Tells which categories of inputs are more robust than others.
 
@@ -172,6 +176,7 @@ def compare_categories(
       place: int `[N]`, the place of each input among those that were looked at in
         random order, -1 for the others; None if all were, in any order.
       confidence_level: the coverage of the intervals, in (0, 1).
+      groups: int `[N]`, equal where inputs belong together, or None.
 
     Returns:
       One entry for each category that occurs, in their order.
@@ -183,6 +188,9 @@ def compare_categories(
     """
     plr, hits, categories, place = _checked(plr, hits, num_samples, categories, place)
     confidence_level = checked_confidence_level(confidence_level)
+    if groups is not None:
+        axes = {"N": len(plr)}
+        groups = checked_array("groups", groups, "N", "integers", axes=axes)
     error = 1 - confidence_level
     stops = place is not None
     place = np.arange(len(plr)) if place is None else place
@@ -191,27 +199,34 @@ def compare_categories(
         class_names = checked_names("class_names", class_names)
     names = names_of(present, class_names)
     seen = [in_order(categories == number, place) for number in present]
-    answered = [plr[some][~np.isnan(plr[some])] for some in seen]
+    known = [some[~np.isnan(plr[some])] for some in seen]
+    answered = [plr[some] for some in known]
     mean = np.array([some.mean() if len(some) else np.nan for some in answered])
     std = [some.std(ddof=1) if len(some) > 1 else np.nan for some in answered]
     over_inputs = means_by_category(
         plr_of_all(plr, hits, num_samples), place, categories, error
     )
+    intervals = [
+        _interval(plr[some], error, stops, groups if groups is None else groups[some])
+        for some in known
+    ]
+    hit = [None if hits is None else hits[some] > 0 for some in seen]
+    welch, binomial = _of_pairs(answered, _welch), _of_pairs(hit, _binomial)
+    if groups is not None:
+        welch = binomial = np.where(np.eye(len(present)), 1.0, np.nan)
     return Categorial(
         names=tuple(names[number] for number in present.tolist()),
         inputs=np.array([(categories == number).sum() for number in present]),
         seen=np.array([len(some) for some in seen]),
         answered=np.array([len(values) for values in answered]),
         plr=mean,
-        interval=np.array([_interval(some, error, stops) for some in answered]),
+        interval=np.array(intervals),
         std=np.array(std),
         adversarial=1 - mean,
         plr_all=np.array([one.mean for one in over_inputs]),
         inputs_interval=np.array([(one.low, one.high) for one in over_inputs]),
-        welch=_of_pairs(answered, _welch),
-        binomial=_of_pairs(
-            [None if hits is None else hits[some] > 0 for some in seen], _binomial
-        ),
+        welch=welch,
+        binomial=binomial,
         confidence_level=confidence_level,
     )
 
@@ -263,12 +278,14 @@ def _checked(
     return plr, hits, categories, place
 
 
-def _interval(values: np.ndarray, error: float, stops: bool) -> tuple[float, float]:
+def _interval(
+    values: np.ndarray, error: float, stops: bool, groups: np.ndarray | None
+) -> tuple[float, float]:
     if not len(values):
         return np.nan, np.nan
-    if stops:
-        return population_mean(values, error)[1:]
-    return mean_interval(values, values, error / 2)
+    if stops:  # What holds whenever one stops is known of single inputs alone.
+        return population_mean(values, error)[1:] if groups is None else (0.0, 1.0)
+    return mean_interval(values, values, error / 2, groups=groups)
 
 
 def _welch(first: np.ndarray, second: np.ndarray) -> float:

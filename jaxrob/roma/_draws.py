@@ -9,7 +9,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy
 
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.trace import trace_info
@@ -31,6 +30,7 @@ from jaxrob._numbers import (
     log_sum_exp,
     mean_over_samples,
 )
+from jaxrob.metrics._testing import clopper_pearson
 from jaxrob.roma._estimate import Answers
 from jaxrob.roma._perturbation import Perturbation, is_ball
 
@@ -405,15 +405,3 @@ def count_hits(hits: jax.Array) -> jax.Array:
 
 #: The number of hits among plain draws.
 HITS = Statistic(observe_hits, count_hits)
-
-
-def clopper_pearson(
-    hits: np.ndarray, num_samples: int | np.ndarray, confidence_level: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """The exact confidence interval of a probability (Clopper and Pearson 1934)."""
-    hits, num_samples = np.broadcast_arrays(hits, num_samples)
-    tail = (1 - confidence_level) / 2
-    with np.errstate(invalid="ignore"):
-        low = scipy.stats.beta.ppf(tail, hits, num_samples - hits + 1)
-        high = scipy.stats.beta.isf(tail, hits + 1, num_samples - hits)
-    return np.where(hits == 0, 0.0, low), np.where(hits == num_samples, 1.0, high)

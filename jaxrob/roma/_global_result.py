@@ -14,11 +14,11 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_path,
 )
-from jaxrob._codec import Array, Integer, Number, Text, document, from_json, to_json
+from jaxrob._codec import Array, Document, Integer, Number, Text, document, to_json
 from jaxrob._devices.blocks import taken
+from jaxrob.metrics._testing import clopper_pearson
 from jaxrob.roma._bounded_mean import mean_interval
 from jaxrob.roma._categorial import LocalAnswers, names_of
-from jaxrob.roma._draws import clopper_pearson
 
 #: How inputs may be put into categories.
 CATEGORIES = ("predicted", "label", "all")
@@ -33,7 +33,7 @@ _Intervals = Annotated[
 
 @document("jaxrob global robustness 1")
 @dataclasses.dataclass(frozen=True)
-class GlobalRobustness:
+class GlobalRobustness(Document):
     """How probable a distinct misclassification is anywhere in each of C categories.
 
     `RomaResult.global_robustness` says what that is. One number estimates two
@@ -49,7 +49,8 @@ class GlobalRobustness:
         draws' share of hits, and with all that they may be in the intervals.
       probability: `[C]`, the mean over the inputs; NaN without an input.
       population_interval: `[C, 2]`, assumes nothing but that the inputs are a random
-        sample from the population.
+        sample from the population; of inputs in groups, that the groups are one and
+        their sizes say nothing of robustness.
       inputs_interval: `[C, 2]`, of the mean over the inputs at hand. By plain draws it
         assumes nothing; of another estimator it is the mean of the ends of the inputs'
         own intervals, whatever the confidence.
@@ -103,11 +104,6 @@ class GlobalRobustness:
     def to_json(self, path: str | os.PathLike | None = None) -> str:
         """The result as JSON, written to `path` if one is given; NaN becomes null."""
         return written(to_json(self), path)
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "GlobalRobustness":
-        """A result from the text that `to_json` gave; raises as `RomaResult`'s does."""
-        return from_json(text, GlobalRobustness)
 
 
 def written(text: str, path: str | os.PathLike | None) -> str:
@@ -165,7 +161,9 @@ def _category(local: LocalAnswers, draws: int | None, tail: float) -> dict[str, 
         "inputs": number,
         "unanswered": np.count_nonzero(~local.answered),
         "probability": local.probability.mean() if known else np.nan,
-        "population_interval": mean_interval(local.low, local.high, tail, draws)
+        "population_interval": mean_interval(
+            local.low, local.high, tail, draws, local.groups
+        )
         if known
         else none,
         "inputs_interval": _inputs_interval(local, draws, tail) if known else none,

@@ -13,11 +13,12 @@ from jaxrob._arguments.texts import readable
 from jaxrob._codec import (
     WRITTEN,
     Array,
+    Document,
     Integer,
+    Layout,
     Number,
     Text,
     document,
-    from_json,
     to_json,
 )
 from jaxrob.metrics import ConfidenceInterval
@@ -51,7 +52,7 @@ _Passes = Array("N", "int64", at_least=0, at_most=2**53)
 
 @document("jaxrob roma 1")
 @dataclasses.dataclass(frozen=True)
-class RomaResult:
+class RomaResult(Document):
     """How robust each of N inputs is to random perturbations.
 
     Attributes:
@@ -98,6 +99,8 @@ class RomaResult:
       place: with a half width, int32 `[N]`, the place of each input among those looked
         at, -1 where "unseen"; else None.
       confidence_level: the coverage of the intervals.
+      groups: int32 `[N]`, equal where inputs belong together, see `jaxrob.Dataset`; or
+        None. Intervals over the population then are of groups.
     """
 
     estimator: Annotated[str, Text(allowed=tuple(ESTIMATORS))]
@@ -129,6 +132,9 @@ class RomaResult:
     half_width: Annotated[float | None, Number(above=0, below=0.5)] = None
     place: Annotated[np.ndarray | None, Array("N", "int32", at_least=-1)] = None
     confidence_level: Annotated[float, Number(above=0, below=1)] = 0.95
+    groups: Annotated[
+        np.ndarray | None, Array("N", "int32", at_least=0), Layout(may_lack=True)
+    ] = None
 
     def __repr__(self) -> str:
         """The question, the mean with its interval, and how many have an answer."""
@@ -231,6 +237,7 @@ class RomaResult:
             class_names,
             self.place,
             self.confidence_level,
+            self.groups,
         )
 
     def global_robustness(
@@ -263,7 +270,7 @@ class RomaResult:
         and Ramdas 2024) and by binomial tails, and never reaches beyond Hoeffding's.
         With one draw each it is Clopper and Pearson's. Without a single hit it ends at
         about 4 / N, however many draws there are. `inputs_needed` tells how many inputs
-        it takes.
+        it takes. Of inputs in groups, N is their number by the largest group's size.
 
         Args:
           by: "predicted", "label" or "all".
@@ -301,8 +308,9 @@ class RomaResult:
             "label": self._categories,
             "all": np.zeros(len(self.excluded), int),
         }
+        local = self._by_draws() if source == "draws" else self._by_estimator()
         return put_together(
-            self._by_draws() if source == "draws" else self._by_estimator(),
+            local._replace(groups=self.groups),
             categories[by],
             class_names,
             by=by,
@@ -354,17 +362,6 @@ class RomaResult:
     def to_json(self, path: str | os.PathLike | None = None) -> str:
         """The result as JSON, also to `path`; NaN is null, infinities "inf", "-inf"."""
         return written(to_json(self), path)
-
-    @staticmethod
-    def from_json(text: str | bytes) -> "RomaResult":
-        """A result from the text that `to_json` gave. Nothing is executed.
-
-        Raises:
-          TypeError: if it is no text.
-          ValueError: if the text is not strict JSON of this format, a part is missing,
-            unknown, out of range or of a wrong type or length, or not as written.
-        """
-        return from_json(text, RomaResult)
 
 
 # What undecided inputs look like, and what more would cost.

@@ -13,6 +13,7 @@ from jaxrob.strategies._strategy import (
     Task,
     all_images,
 )
+from jaxrob.strategies._volume.search import Volume
 
 __all__ = (
     "ASAP",
@@ -26,6 +27,7 @@ __all__ = (
     "Strategy",
     "Task",
     "Uniform",
+    "Volume",
     "all_images",
     "sample",
 )

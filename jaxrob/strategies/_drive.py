@@ -16,6 +16,7 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.messages import wrong_type
 from jaxrob._arguments.texts import computing
+from jaxrob._domain import Level, level_text, levels_of
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._strategy import (
     STATUSES,
@@ -39,6 +40,8 @@ class Subject(NamedTuple):
     snap: Callable[[np.ndarray], np.ndarray]
     # Maps each level to the representative of all levels with the same effect.
     canonical: Callable[[np.ndarray], np.ndarray]
+    # In place of the strategy, where only some levels exist
+    listed: Strategy | None = None
 
 
 class Span(NamedTuple):
@@ -46,7 +49,7 @@ class Span(NamedTuple):
 
     # The driver takes its index for it. Without `needs_scores` all images are meant.
     alteration: Any
-    level: float  # canonical
+    level: Any  # canonical; a tuple for a domain's alterations
     start: int
     stop: int
 
@@ -180,10 +183,11 @@ def _checked_interval(
 
 class _Exploring:
     def __init__(self, strategy: Strategy, subject: Subject, place: int) -> None:
+        strategy = subject.listed or strategy
         self._strategy, self._subject, self._place = strategy, subject, place
         self.history, self.state = History(), strategy.init(subject.task)
-        self.seen: dict[float, Seen] = {}  # by canonical level, in order of arrival
-        self._canonical: dict[float, float] = {}
+        self.seen: dict[Level, Seen] = {}  # by canonical level, in order of arrival
+        self._canonical: dict[Level, Level] = {}
         self._ask()
 
     def settle(self) -> list[Span]:
@@ -228,11 +232,13 @@ class _Exploring:
         requests, self.state = answer
         check_type(name, requests, Sequence, "a list of jaxrob.strategies.Request")
         numbers = [self._images(name, one) for one in requests]
-        levels = self._subject.snap(np.array([one.level for one in requests], float))
-        canonical = self._subject.canonical(levels).tolist()
-        self._wanted: dict[float, int] = {}  # images by canonical level
+        levels = np.array([one.level for one in requests], float)
+        levels = levels.reshape(-1, *np.shape(self._subject.task.lower))
+        levels = self._subject.snap(levels)
+        canonical = levels_of(self._subject.canonical(levels))
+        self._wanted: dict[Level, int] = {}  # images by canonical level
         self._has_news = False
-        for level, effect, number in zip(levels.tolist(), canonical, numbers):
+        for level, effect, number in zip(levels_of(levels), canonical, numbers):
             known = level in self._canonical and _number(self.seen.get(effect))
             self._has_news |= number > known
             self._canonical[level] = effect
@@ -258,12 +264,12 @@ class _Exploring:
 
 
 @computing()
-def _check_defined(name: str, levels: Sequence[float], rows: Sequence[Seen]) -> None:
+def _check_defined(name: str, levels: Sequence[Level], rows: Sequence[Seen]) -> None:
     for level, one in zip(levels, rows):
         if math.isnan(one.value):
             raise ValueError(
-                f"{name}: the measure is undefined at level {level:g}, where no input "
-                "that it counts is decided (or none is of its class)"
+                f"{name}: the measure is undefined at level {level_text(level)}, where "
+                "no input that it counts is decided (or none is of its class)"
             )
 
 
@@ -295,9 +301,9 @@ def sample(
       strategy: the strategy.
       task: the range and the threshold. For a strategy with `needs_scores` also
         `num_images`, N.
-      function: maps levels `[m]` to values `[m]`; for a strategy with `needs_scores` to
-        the scores `[m, N]` of the images, in a random order. It is called again for a
-        level if more of its images are wanted.
+      function: maps levels `[m]`, of a domain `[m, d]`, to values `[m]`; for a strategy
+        with `needs_scores` to the scores `[m, N]` of the images, in a random order. It
+        is called again for a level if more of its images are wanted.
       num_inputs: the number of inputs that each value is a share of; None for exact
         values, and for a strategy with `needs_scores`.
 

@@ -177,7 +177,7 @@ class Including:
         if len(history.levels):
             return requests, state
         for level in self.levels:
-            if not task.lower <= level <= task.upper:
+            if not 0 <= task.positions_of(np.array(level)) <= 1:
                 raise ValueError(
                     "levels must lie in the range of the alteration "
                     f"[{task.lower:g}, {task.upper:g}]; got {level:g}"

@@ -16,6 +16,7 @@ from jaxrob._arguments.checks import (
     checked_share,
 )
 from jaxrob._arguments.messages import named, wrong_type
+from jaxrob._domain import Level, levels_of
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._counts import checked_confidence_level, typical_inputs
 
@@ -27,7 +28,8 @@ class Task(NamedTuple):
     """The question that a strategy answers: where is a measure at least a threshold?
 
     Attributes:
-      lower: the range's lower end.
+      lower: the range's lower end; of a domain a tuple of d numbers, one for each
+        alteration, as are `upper` and `identity`.
       upper: its upper end.
       threshold: the lowest value accepted.
       identity: the level at which nothing is altered, None if it is not known.
@@ -38,42 +40,45 @@ class Task(NamedTuple):
       confidence_level: the coverage of intervals, in (0, 1).
       groups: integers `[N]` in the images' random order, equal where images belong
         together (see `jaxrob.Dataset`), or None.
+      seed: where strategies take their random levels from.
     """
 
-    lower: float
-    upper: float
+    lower: Level
+    upper: Level
     threshold: float
-    identity: float | None = None
+    identity: Level | None = None
     num_images: int | None = None
     bounds: tuple[float, float] = (0.0, 1.0)
     block: int = BLOCK
     confidence_level: float = 0.95
     groups: np.ndarray | None = None
+    seed: int = 0
 
     @property
-    def width(self) -> float:
-        """The length of the range."""
-        return self.upper - self.lower
+    def width(self) -> Any:
+        """The length of the range; of a domain `[d]`."""
+        return np.subtract(self.upper, self.lower)
 
     def positions_of(self, levels: np.ndarray) -> np.ndarray:
         """The levels on the range mapped to [0, 1]."""
-        return (levels - self.lower) / self.width
+        return (levels - np.asarray(self.lower)) / self.width
 
     def levels_at(self, positions: np.ndarray) -> np.ndarray:
         """The levels at positions in [0, 1], exact at both ends and in the middle."""
-        return self.lower * (1 - positions) + self.upper * positions
+        lower, upper = np.asarray(self.lower), np.asarray(self.upper)
+        return lower * (1 - positions) + upper * positions
 
 
 class Request(NamedTuple):
     """A level to evaluate.
 
     Attributes:
-      level: the level.
+      level: the level; of a domain a tuple of d numbers.
       images: how many images must have been classified there in all, the first ones of
         a random order; None for all images.
     """
 
-    level: float
+    level: Level
     images: int | None = None
 
 
@@ -96,7 +101,7 @@ class History:
     """The known part of a curve: its values at some levels.
 
     Attributes:
-      levels: float64 `[n]`, ascending.
+      levels: float64 `[n]`, ascending; of a domain `[n, d]`, in lexicographic order.
       values: float64 `[n]`, the measure there; with `scores`, their means.
       num_inputs: `[n]`, the number of inputs that each value is a share of (unknown
         answers make it differ between levels); None for values that are exact.
@@ -122,11 +127,13 @@ class History:
             value = getattr(self, name)
             if value is not None or name in ("levels", "values"):
                 holding = "integers" if name == "effects" else "numbers"
+                shape = "n, d" if name == "levels" and np.ndim(self.levels) > 1 else "n"
                 array = checked_array(
-                    name, value, "n", holding, may_be_empty=True, axes=axes
+                    name, value, shape, holding, may_be_empty=True, axes=axes
                 )
                 object.__setattr__(self, name, array)
-        if (np.diff(self.levels) <= 0).any():
+        levels = levels_of(self.levels)
+        if any(one >= other for one, other in zip(levels, levels[1:])):
             raise ValueError(f"levels must ascend; got {self.levels}")
         checked_integer("rounds", self.rounds, at_least=0)
 
@@ -273,19 +280,44 @@ def check_strategy(strategy: Any) -> None:
 
 def checked_task(task: Any) -> Task:
     check_type("task", task, Task, "a jaxrob.strategies.Task")
-    lower, upper = checked_bounds("(task.lower, task.upper)", task[:2])
+    rows = [np.ravel(one).tolist() for one in task[:2]]
+    if np.ndim(task.lower) > 1 or len(rows[0]) != len(rows[1]) or not rows[0]:
+        raise ValueError(
+            "(task.lower, task.upper) must be numbers, or tuples of as many numbers as "
+            f"there are alterations; got {task[:2]}"
+        )
+    ends = [checked_bounds("(task.lower, task.upper)", pair) for pair in zip(*rows)]
     number, identity = task.num_images, task.identity
     if number is not None:
         number = checked_integer("task.num_images", number, at_least=1)
     if identity is not None:
-        identity = checked_number(
-            "task.identity", identity, at_least=lower, at_most=upper
+        one = np.ravel(identity).tolist()
+        identity = tuple(
+            checked_number("task.identity", value, at_least=lower, at_most=upper)
+            for value, (lower, upper) in zip(one, ends, strict=True)
         )
-    threshold = checked_share("task.threshold", task.threshold)
-    bounds = checked_bounds("task.bounds", task.bounds)
-    block = checked_integer("task.block", task.block, at_least=1)
-    level = checked_confidence_level(task.confidence_level)
-    return Task(lower, upper, threshold, identity, number, bounds, block, level)
+    lower, upper = zip(*ends)
+    if np.ndim(task.lower) == 0:
+        (lower,), (upper,) = lower, upper
+        identity = identity and identity[0]
+    groups = task.groups
+    if groups is not None:
+        axes = {} if number is None else {"N": number}
+        groups = checked_array(
+            "task.groups", groups, "N", "integers", at_least=0, axes=axes
+        )
+    return task._replace(
+        lower=lower,
+        upper=upper,
+        threshold=checked_share("task.threshold", task.threshold),
+        identity=identity,
+        num_images=number,
+        bounds=checked_bounds("task.bounds", task.bounds),
+        block=checked_integer("task.block", task.block, at_least=1),
+        confidence_level=checked_confidence_level(task.confidence_level),
+        groups=groups,
+        seed=checked_integer("task.seed", task.seed, at_least=0),
+    )
 
 
 def checked_asked(task: Any, history: Any) -> Task:

@@ -49,11 +49,6 @@ def test_back_as_it_was_without_images():
 IMPLAUSIBLE = {
     "success 1": (put("success", 0, 1), r"success\[0\]"),
     "distance negative": (put("distance", 0, -0.5), "distance"),
-    "similarity": (put("similarity", 0, 1.5), "similarity must lie in"),
-    "confidence": (put("confidence", 0, 1.5), "confidence"),
-    "vanished 0": (put("vanished", 0, 0), r"vanished\[0\]"),
-    "target": (put("target", 0, -2), "target"),
-    "label": (put("labels", 0, -1), "labels"),
     "class half": (put("predicted", 0, 1.0), r"predicted\[0\]"),
     "fewer": (put("labels", lambda some: some[1:]), "labels"),
     "nothing": (lambda document: empty(document), "success"),

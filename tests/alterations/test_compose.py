@@ -255,14 +255,9 @@ def halved(image):
     return image / 2
 
 
-def test_it_is_named_after_both_and_takes_the_same_levels():
-    found = followed_by(alterations.gaussian_blur(0, 2), halved)
-    assert found.name == "gaussian blur followed by halved"
-    assert (found.lower, found.upper, found.unit) == (0, 2, "px")
-
-
 def test_every_level_but_the_identity_goes_through_the_function():
     found = followed_by(alterations.brightness(-0.5, 0.5), halved)
+    assert (found.name, found.upper) == ("brightness followed by halved", 0.5)
     levels, images = np.float32([-0.25, 0, 1e-6]), np.stack([IMAGE, 1 - IMAGE])
     over_images = jax.vmap(found, (0, None))
     altered = np.asarray(jax.jit(jax.vmap(over_images, (None, 0)))(images, levels))
@@ -341,7 +336,7 @@ def test_functions_that_return_other_shapes_are_rejected():
         (lambda image: image[:3], ValueError),
         (lambda image: jnp.uint8(255 * image), TypeError),
     ):
-        with pytest.raises(error, match="fixed must return"):
+        with pytest.raises(error, match="fixed must return.* of the shape .3"):
             jax.eval_shape(followed_by(dim, fixed), IMAGE, -0.5)
 
 

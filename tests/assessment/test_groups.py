@@ -82,6 +82,7 @@ def test_results_keep_groups_without_their_names(grouped, strategy):
     assert "patient-" not in page
 
 
+@pytest.mark.filterwarnings("ignore:.*groups are few")
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(s, marks=pytest.mark.slow) for s in range(2, 10))]
 )
@@ -116,17 +117,58 @@ def test_slices_by_bins_and_whether_the_worst_is_told_apart(grouped):
     rng = np.random.default_rng(6612)
     dataset = data(np.full(300, 2), rng)
     wrong = rng.random(600) < 0.1
-    worse = jaxrob.Dataset(
-        dataset.images,
-        np.where(wrong, 1 - dataset.labels, dataset.labels),
-        metadata={"site": np.where(wrong, "far", "near")},
+    for site in (np.where(wrong, "far", "near"), rng.integers(2, size=600)):
+        labels = np.where(site == "far", 1 - dataset.labels, dataset.labels)
+        one = jaxrob.Dataset(dataset.images, labels, metadata={"site": site})
+        sites = assessed(one).by("site")
+        assert sites.is_told_apart == (sites.worst.value == "far")
+
+
+@pytest.mark.filterwarnings("ignore:.*groups are few")
+@pytest.mark.parametrize("values", [3, pytest.param(1000, marks=pytest.mark.slow)])
+def test_slices_of_one_image_of_none_of_nan_and_across_groups(values):
+    number = np.arange(1200)
+    one = np.where(number == 7, "alone", "others")
+    columns = {"one": one, "many": number % values, "each": number}
+    columns["nan"] = number * np.nan
+    rng = np.random.default_rng(6615)
+    dataset = data(np.full(60, 20), rng, groups="patient", metadata=columns)
+    found = assessed(dataset)
+    alone = next(s for s in found.by("one").slices if s.value == "alone")
+    assert alone.assessment.robustness == assessed(dataset[7:8]).robustness
+    assert alone.joint_interval.high - alone.joint_interval.low > 0.9
+    assert len(found.by("many").slices) == values
+    with pytest.raises(ValueError, match="column"):
+        found.by("each")
+    (whole,) = found.by("nan").slices
+    assert whole.value == "(missing)"
+    assert whole.assessment.confidence_interval == found.confidence_interval
+    # A bin without an image is no slice.
+    assert len(found.by("each", bins=[-9, 0, 1200]).slices) == 1
+
+
+def test_each_group_once():
+    rng = np.random.default_rng(6616)
+    dataset = data(rng.integers(1, 40, 40), rng, groups="patient")
+    found = assessed(dataset)
+    each = found.of_groups()
+    right = found.curve.predicted == found.curve.labels
+    names = dataset.metadata["patient"]
+    means = [right[:, names == name].mean(1) for name in np.unique(names)]
+    np.testing.assert_allclose(each.values, np.mean(means, axis=0))
+    assert (
+        each.measure == "mean accuracy of groups" and "patient-" not in each.to_json()
     )
-    sites = assessed(worse).by("site")
-    assert sites.worst.value == "far" and sites.is_told_apart
-    chance = jaxrob.Dataset(
-        dataset.images, dataset.labels, metadata={"site": rng.integers(2, size=600)}
-    )
-    assert not assessed(chance).by("site").is_told_apart
+    again = jaxrob.Assessment.from_json(each.to_json())
+    assert again.confidence_interval == each.confidence_interval
+    assert jaxrob.compare(each, each).difference == 0
+    # Of equal sizes, each group once is each image once.
+    alike = assessed(data(np.full(40, 5), rng, groups="patient"))
+    each = alike.of_groups()
+    assert each.robustness == pytest.approx(alike.robustness, abs=1e-12)
+    assert each.confidence_interval == pytest.approx(alike.confidence_interval)
+    with pytest.raises(ValueError, match="of_groups"):
+        assessed(dataset, FewImages(half_width=0.05)).of_groups()
 
 
 def test_a_comparison_swaps_whole_groups():
@@ -134,9 +176,11 @@ def test_a_comparison_swaps_whole_groups():
     dataset = data(np.full(5, 40), rng, groups="patient")
     other = jaxrob.Classifier(network, 3.5, "logits")
     dim = brightness(-0.5, 0.5)
-    pair = [
-        jaxrob.assess(one, dataset, dim, strategy=LEVELS) for one in (CLASSIFIER, other)
-    ]
+    with pytest.warns(jaxrob.RobustnessWarning, match="groups are few"):
+        pair = [
+            jaxrob.assess(one, dataset, dim, strategy=LEVELS)
+            for one in (CLASSIFIER, other)
+        ]
     # Of 2**5 swaps of groups two are as extreme as what was seen, at least.
     assert jaxrob.compare(*pair).mean_p_value >= 2 / 32
     alone = jaxrob.Dataset(dataset.images, dataset.labels)
@@ -172,6 +216,10 @@ def test_copies_are_counted_and_groups_explain_them():
     with pytest.warns(jaxrob.RobustnessWarning, match="1980 of 2000 images are copies"):
         found = assessed(jaxrob.Dataset(images, labels), threshold=0.3)
     assert found.provenance["dataset"]["copies"] == 1980
+    halves = [(images[half::2], labels[half::2]) for half in (0, 1)]
+    batches = jaxrob.Dataset.from_batches(halves, channels_first=False)
+    with pytest.warns(jaxrob.RobustnessWarning, match="1980 of 2000 images are copies"):
+        assessed(batches, threshold=0.3)
     pictures = np.repeat(np.arange(20), 100)
     metadata = {"picture": pictures}
     dataset = jaxrob.Dataset(images, labels, metadata=metadata, groups="picture")

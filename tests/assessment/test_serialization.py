@@ -204,7 +204,6 @@ DIAGNOSTICS, FACTS = "diagnostics", "provenance"
 # What was taken for an assessment, or raised another error; and what is named.
 IMPLAUSIBLE = {
     "format": (put("format", "jaxrob assessment 0"), "format"),
-    "threshold above 1": (put("threshold", 7), "threshold"),
     "range turned around": (put("lower", 0.9), "lower must be below upper"),
     "range infinite": (put("lower", -np.inf), "no finite number"),
     "range of one number": (put("lower", 0.7 - 1e-12), "lower"),
@@ -216,9 +215,6 @@ IMPLAUSIBLE = {
     "levels more": (put("levels", lambda levels: [*levels, 0.9]), "L ="),
     "measure unknown": (put("measure", "beauty"), "measure"),
     "rule of scores": (put("rule", "trapezoid"), "rule"),
-    "bound above 1": (put("error_bound", 1.5), "error_bound"),
-    "alpha above 1": (put("alpha", 1.5), "alpha"),
-    "seconds negative": (put("seconds", -1), "seconds"),
     "no alteration's parameters": (drop(FACTS, "alteration"), "alteration"),
     "no data set": (drop(FACTS, "dataset"), "dataset"),
     "no fingerprint": (drop(FACTS, "dataset", "fingerprint"), "fingerprint"),
@@ -227,9 +223,6 @@ IMPLAUSIBLE = {
     "settings a list": (put(FACTS, "settings", []), "settings must be an object"),
     "words": (put(FACTS, "words", {"level": 3}), "words"),
     "plan": (put(FACTS, "plan", "x" * 64), "plan must be 64"),
-    "warnings text": (put("warnings", "x"), "warnings"),
-    "points none": (put(DIAGNOSTICS, "points", 0), "points"),
-    "jitter negative": (put(DIAGNOSTICS, "jitter", -1.0), "jitter"),
     "interval": (put("confidence_interval", [0.5, 7]), "confidence_interval"),
     "huge counts": (
         put("confusion", [[[2**62, 0, 0, 0]] + [[0] * 4] * 2] * 5),

@@ -402,6 +402,9 @@ def test_jax_settings_are_part_of_what_a_network_is():
     with jax.default_matmul_precision("float32"):
         other = token(classifier)
     assert other != before == token(classifier)
+    wide = jaxrob.Classifier(plain, np.int64(2**31 * WEIGHTS.clip(1)))
+    with pytest.raises(ValueError, match="variables"):
+        token(wide)
 
 
 def test_alterations_and_perturbations_are_traced_in_each_call():

@@ -91,7 +91,7 @@ def test_a_range_that_is_written_is_taken():
 
 def test_all_that_the_library_has_are_there():
     others = {"About", "Alteration", "compose", "corruptions", "followed_by"}
-    others |= {"presets", "rescale"}
+    others |= {"presets", "recorded", "recorded_in", "rescale"}
     others |= {"Move", "MovedBoxes", "move_boxes", "move_mask", "unmoved_reason"}
     assert {*catalogue.NAMES} == {*alterations.__all__} - others
     for name in catalogue.NAMES:
@@ -207,10 +207,15 @@ def frost_folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["corruptions.frost", "cifar_c"])
-def test_the_pictures_of_frost_come_from_a_folder(without_frost, frost_folder, text):
+def test_the_pictures_of_frost_come_from_a_folder(frost_folder, monkeypatch, text):
     found = all_made(text, frost=frost_folder)
     assert "frost" in [one.name for one in found]
     assert len(found) == (1 if text == "corruptions.frost" else 15)
+    monkeypatch.setattr(_weather, "_installed", lambda: pathlib.Path(frost_folder))
+    if len(found) == 15:
+        with no_frost():
+            grey = catalogue.all_made([read_call(text)], (32, 32, 1))
+        assert {*found} - {one for one, _ in grey} == {found[8]}
     pathlib.Path(frost_folder, "frost3.png").unlink()
     with pytest.raises(Refused, match="frost3.png"):
         all_made(text, frost=frost_folder)

@@ -176,3 +176,33 @@ def test_one_file_has_one_content(assess, tmp_path):
     same = f"--junit={tmp_path / 'a.xml'}", f"--summary={tmp_path / 'link' / 'a.xml'}"
     check(assess(*BOTH, *same), 2, "--junit and --summary both name")
     assert not (tmp_path / "a.xml").exists()
+
+
+def test_a_domain_has_requirements_a_plan_and_a_place_in_the_report(
+    jaxrob_command, tmp_path
+):
+    (tmp_path / "levels.csv").write_text("contrast,brightness\n1,0.1\n0.9,-0.2\n")
+    plan = PLAN.replace('"robustness>=1", "accuracy<=1"', "")
+    plan = plan.replace("robustness>=0", "accepted_volume.low>=0.99")
+    (tmp_path / "plan.toml").write_text(plan)
+
+    def run(*more):
+        return jaxrob_command(
+            "domain", "--classifier=net.py:net", "--images=pictures", "--channels=grey",
+            "--noprogress", f"--output={tmp_path / 'results'}", "--half_width=0.3",
+            f"--report={tmp_path / 'report.md'}", *more,
+        )  # fmt: skip
+
+    levels = f"--profile={tmp_path / 'levels.csv'}"
+    status, _, err = run(f"--plan={tmp_path / 'plan.toml'}", levels)
+    assert status == 1 and "brightness + contrast: accepted_volume.low is" in err
+    (found,) = reporting.outcomes_of(reporting.read_results(tmp_path / "results"))
+    assert found.state != "met"
+    text = (tmp_path / "report.md").read_text("utf-8")
+    assert "| 2. contrast |" in text and "2 recorded levels" in text
+    # The folder does not lose that it failed.
+    check(run(*BOTH), 2, "would drop the requirement accepted_volume.low")
+    (tmp_path / "levels.csv").write_text("contrast\n1\n")
+    check(run(*BOTH, levels), 2, "no column brightness")
+    check(run(*BOTH, "--levels=3"), 2, "--levels")
+    check(run(*BOTH, "--require=failure_probability.high>=1"), 2, "an upper end")

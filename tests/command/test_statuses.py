@@ -86,7 +86,7 @@ WRONG = [
     (["--threshhold=1"], "'threshhold'. Did you mean"),
     (["--threshold=2"], "threshold"),
     (["--measure=speed"], "measure"),
-    (["--levels=1"], "levels"),
+    (["--alterations=cifar_c(frost=false)"], "'cifar_c(frost=false)'"),
     (["rotation"], "unknown arguments: rotation"),
     (["--require=robustnes>=1"], "quantity"),
     (["--classifier=net.onnx"], "onnx"),

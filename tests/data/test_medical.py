@@ -62,6 +62,17 @@ def test_windows_are_those_of_the_standard(tmp_path, elements, window):
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+def test_elements_are_metadata(tmp_path):
+    first = dicom(CT, **WINDOW, PatientID="P1", Manufacturer="X")
+    other = dicom(CT, **WINDOW, PatientID="P2")
+    write_folder(tmp_path, {"class/a.dcm": first, "class/b.dcm": other})
+    found = image_folder(tmp_path, metadata=["Manufacturer"], groups="PatientID")
+    assert found.metadata["PatientID"].tolist() == ["P1", "P2"]
+    assert found.metadata["Manufacturer"].tolist() == ["X", ""]
+    with pytest.raises(ValueError, match="'Scanner'"):
+        image_folder(tmp_path, metadata=["Scanner"])
+
+
 def test_a_table_of_values_is_followed(tmp_path):
     data = dicom(CT)
     pydicom = pytest.importorskip("pydicom", reason="needs jaxrob[medical]")
@@ -155,7 +166,7 @@ BAD = (
     (RESCALED | {"WindowCenter": float("nan")}, "WindowCenter"),
     (RESCALED | {"VOILUTFunction": "CUBIC"}, "CUBIC"),
     (RESCALED | {"WindowCenter": [40, 300]}, "WindowCenter"),
-    (WINDOW | {"RescaleSlope": 1.5}, "RescaleSlope"),
+    (WINDOW | {"RescaleSlope": 1.5}, "no RescaleIntercept"),
     (RESCALED | {"RescaleSlope": 0}, "RescaleSlope"),
     (RESCALED | {"RescaleIntercept": float("inf")}, "RescaleIntercept"),
     (RESCALED | {"Rows": None}, "Rows"),

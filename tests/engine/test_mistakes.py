@@ -70,6 +70,8 @@ class TestLogitsThatAreNone:
         [
             (probabilities, 'outputs="probabilities"'),
             (one_hot, 'outputs="scores"'),
+            (lambda *of: 100 * probabilities(*of), "add up to 100, as percent"),
+            (lambda *of: jax.nn.sigmoid(logits(*of)), 'outputs="sigmoid"'),
             (constant, "the same for every image"),
         ],
     )

@@ -115,9 +115,7 @@ def test_a_fixed_batch_is_filled(tmp_path):
         jaxrob.Classifier.from_onnx(path, batch_size=4)
     # The input says any number, and a Reshape one.
     path = save(path, flat=(1, 108))
-    assert_answers(jaxrob.Classifier.from_onnx(path, batch_size=1))
-    with pytest.raises(ValueError, match="batch_size must be 1"):
-        assert_answers(jaxrob.Classifier.from_onnx(path))
+    assert_answers(jaxrob.Classifier.from_onnx(path))
 
 
 def test_channels_last_is_read_from_the_shape(tmp_path):
@@ -139,6 +137,12 @@ def test_other_types(tmp_path):
     curve = jaxrob.evaluate(jaxrob.Classifier.from_onnx(path), DATA, BRIGHTNESS, [0.0])
     truth = logits(np.float32(IMAGES)).argmax(1)
     np.testing.assert_array_equal(curve.predicted[0], truth)
+    classifier = jaxrob.Classifier.from_onnx(path, **seeing(scale=(255, 255, 255)))
+    found = jaxrob.provenance(classifier, DATA)["network"]["preprocessing"]
+    assert found == {"scale": [255], "mean": [0], "std": [1]}
+    for wrong in ({"mean": 0.1}, {"scale": 255, "std": (0.3, 0.3, 0.4)}, {"scale": 2}):
+        with pytest.raises(ValueError, match=[*wrong][-1]):
+            jaxrob.Classifier.from_onnx(path, **seeing(**wrong))
 
 
 def seeing(**given):
@@ -154,7 +158,8 @@ def seeing(**given):
         ({}, seeing(channels_first=False), "channels_first must be True, because"),
         ({}, seeing(size=(7, 6)), r"size must be \(6, 6\), because the input of"),
         ({"shape": ("N", 3, 12, 3)}, {}, "channels_first must be True or False, bec"),
-        ({"shape": (1 << 40, 3, 6, 6)}, {}, "batch_size must"),
+        ({"shape": (1 << 40, 3, 6, 6)}, {}, "its input .* must be images"),
+        ({"shape": (0, 3, 6, 6)}, {}, "its input .* must be images"),
         ({}, {"outputs": "score"}, "outputs must"),
     ],
 )

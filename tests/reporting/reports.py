@@ -69,7 +69,7 @@ def assessment(limits=None, name="gaussian blur", answers=None, **changes):
             "devices": {"platform": "cpu", "kind": "cpu", "count": 2},
             "key": [0, 17],
             "classifier": "c1a551f1e7" * 3,
-            "network": {"name": "net", "class_names": None},
+            "network": {"name": "net", "preprocessing": {"mean": [0.5]}},
             "dataset": {"name": "pets", "fingerprint": "da7a" * 8, "labels": "given"},
             "alteration": f"jaxrob 0.1.0: {name}",
             "settings": {"fill": "edge"},

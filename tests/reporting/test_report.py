@@ -88,6 +88,7 @@ def test_what_an_assessor_needs_is_there():
         "0.8.0",
         "[0, 17]",
         "fill edge",
+        "mean=(0.5)",
     )
     for shown in (words(page), of_markdown(text)[1]):
         assert not lacking(shown, *wanted)
@@ -136,6 +137,8 @@ def test_a_verdict_for_each_requirement_and_alteration():
     }
     # Those that are not met come first.
     assert [row[1][0] for row in cells] == list("✗✗?✓✓")
+    assert all((".low" in row[2]) == ("lower end" in row[3]) for row in cells)
+    assert "gaussian blur 0 to 4 px; zoom 0 to 4 px" in page
     said = (
         "2 of 5 checks not met (gaussian blur robustness, gaussian blur robustness.low)"
     )

@@ -176,6 +176,7 @@ def test_mean_error_and_failing_severity():
     assert len(re.findall(r"2\.50, [\d.]+ to [\d.]+", text)) == 15
     (row, *_) = reporting.to_frame(fifteen()).to_dict("records")
     assert row["corruption_error"] == pytest.approx(0.3) and row["mce"] is None
+    assert "'fog' twice" in table([*fifteen(), fifteen()[9]])
     # Fourteen are not averaged.
     some = [one for one in fifteen() if one.alteration != "frost"]
     assert f"{PLAIN}: not known (curves must hold all 15" in table(some)

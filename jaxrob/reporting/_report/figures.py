@@ -14,7 +14,7 @@ from jaxrob.reporting._plot import LINES, MARGIN, MOST_MARKS
 from jaxrob.reporting._report.parts import Shown
 from jaxrob.reporting._report.report import Tested
 from jaxrob.reporting._results import Picture
-from jaxrob.reporting._words import number, percent, short, with_unit
+from jaxrob.reporting._words import at_level, number, percent, short
 
 # Narrow, so that its letters can be read on a phone and beside a table in print.
 _WIDTH, _HEIGHT = 400, 190
@@ -60,6 +60,7 @@ def curves(
     identity: float | None = None,
     accepted: Sequence[tuple[float, float]] = (),
     level: str = "",
+    listed: Mapping[float, str] | None = None,
 ) -> str:
     lower, upper = bounds
     margin = (_RIGHT - _LEFT) * MARGIN
@@ -76,8 +77,10 @@ def curves(
     for share in (0, 0.2, 0.4, 0.6, 0.8, 1):
         parts.append(_segment("grid", _LEFT, _y(share), _RIGHT, _y(share)))
         parts.append(_text(_LEFT - 6, _y(share) + 4, _percent(share), "end"))
-    for tick in _ticks(lower, upper):
-        parts.append(_text(x(tick), _BOTTOM + 15, number(tick)))
+    # Between levels that alone exist nothing is drawn.
+    ticks = listed or {one: number(one) for one in _ticks(lower, upper)}
+    for tick, text in ticks.items():
+        parts.append(_text(x(tick), _BOTTOM + 15, short(text, 12)))
         parts.append(_segment("tick", x(tick), _BOTTOM, x(tick), _BOTTOM + 4))
     parts += _labels(x_label, y_label, _HEIGHT)
     if any(line.low is not None for line in lines):
@@ -91,8 +94,9 @@ def curves(
         others["unaltered"] = _segment("identity", 13, 0, 13, 12)
     if accepted:
         others["accepted"] = _shape("rect", "ok", width=26, height=12)
-    parts += [_band(line, index, x) for index, line in enumerate(lines)]
-    parts += [_drawn(line, x, index, len(lines)) for index, line in enumerate(lines)]
+    is_joined, of = listed is None, len(lines)
+    parts += [_band(line, index, x, is_joined) for index, line in enumerate(lines)]
+    parts += [_drawn(line, x, at, of, is_joined) for at, line in enumerate(lines)]
     return _figure(parts, _HEIGHT, alt) + _legend([one.name for one in lines], others)
 
 
@@ -150,7 +154,7 @@ def _estimate(one: Estimate | None, which: int, y: float, x: _Place) -> str:
     return parts + _mark(which, x(one.value), y)
 
 
-def _drawn(line: Line, x: _Place, index: int, number: int) -> str:
+def _drawn(line: Line, x: _Place, index: int, number: int, is_joined: bool) -> str:
     """Draws a line and its marks. Lines below are wider: those above hide none."""
     known, below = ~np.isnan(line.values), number - 1 - index
     points = [(x(a), _y(b)) for a, b in zip(line.levels[known], line.values[known])]
@@ -161,7 +165,7 @@ def _drawn(line: Line, x: _Place, index: int, number: int) -> str:
         _shape(
             "polyline", kind, style=f"stroke-width:{_at(wide)}", points=_path(points)
         )
-        for kind, wide in looks
+        for kind, wide in looks * is_joined
     )
     if len(points) <= MOST_MARKS:
         # Of coinciding lines the marks below look out beneath those above.
@@ -169,9 +173,14 @@ def _drawn(line: Line, x: _Place, index: int, number: int) -> str:
     return drawn
 
 
-def _band(line: Line, index: int, x: _Place) -> str:
+def _band(line: Line, index: int, x: _Place, is_joined: bool) -> str:
     if line.low is None or line.high is None:
         return ""
+    if not is_joined:
+        ends = zip(line.levels, line.low, line.high)
+        places = ((x(at), _y(low), _y(high)) for at, low, high in ends)
+        kind = f"line {_kind(index)}"
+        return "".join(_segment(kind, at, low, at, high) for at, low, high in places)
     there = [(x(a), _y(b)) for a, b in zip(line.levels, line.high)]
     back = [(x(a), _y(b)) for a, b in zip(line.levels, line.low)][::-1]
     return _shape("polygon", f"band {_kind(index)}", points=_path(there + back))
@@ -301,7 +310,7 @@ def shown(picture: Picture, tested: Tested, side: int | None) -> Shown:
             words += f", answered {known}"
     return Shown(
         None if picture.image is None else _embedded(picture.image, side),
-        with_unit(picture.level, tested.one.unit),
+        at_level(tested.one, picture.level),
         picture.shown_as.replace("first failure", "first failure seen"),
         words,
         not (label is None or answer in (None, label) or is_unknown),

@@ -12,8 +12,9 @@ from jaxrob.metrics._measures import MeanScore, any_measure, in_words, top_k
 from jaxrob.metrics._testing import num_rank_resamples
 from jaxrob.reporting._plot import axis_label, common_threshold
 from jaxrob.reporting._report import figures
-from jaxrob.reporting._report.curve import how_sampled, numbers, results
+from jaxrob.reporting._report.curve import how_sampled, level_bound, numbers, results
 from jaxrob.reporting._report.details import details
+from jaxrob.reporting._report.domain import together
 from jaxrob.reporting._report.parts import (
     Bullets,
     Facts,
@@ -45,6 +46,7 @@ from jaxrob.reporting._words import (
     error_text,
     interval,
     level_of,
+    listed_levels,
     percent,
     percent_of,
     severity_text,
@@ -107,15 +109,11 @@ def _slices(one: Assessment, name: str) -> Table:
         found.slices[:_MOST_SLICES],
         (name, "row", lambda it: it.value),
         ("images", "n", lambda it: f"{int(it.assessment.counts.inputs[0].sum()):,}"),
-        ("good enough over", "n", lambda it: _good_over(it.assessment)),
+        ("good enough over", "n", lambda it: percent(it.assessment.robustness)),
+        ("levels' error", "n", lambda it: level_bound(it.assessment)),
         ("joint interval", "n", lambda it: interval(*it.joint_interval)),
         caption=f"{readable(one.alteration)}: {worst}",
     )
-
-
-def _good_over(one: Assessment) -> str:
-    bound = f" ± {percent(one.error_bound)}" if one.error_bound else ""
-    return percent(one.robustness) + bound
 
 
 def earlier(report: Report) -> Iterator[Section]:
@@ -199,6 +197,7 @@ def _sides(report: Report) -> list[Part]:
             y_label=said,
             threshold=common_threshold([one for _, one in group]),
             identity=group[0][1].identity,
+            listed=listed_levels(group[0][1]),
         )
         drawn.append(Group((Heading(title), Figure(figure))))
     return drawn
@@ -218,7 +217,11 @@ def limits(report: Report) -> Iterator[Section]:
     scored = any(one.scores is not None for one in ones)
     items = [
         say("limit_no_certificate"),
-        say("limit_alone"),
+        say(
+            "limit_listed"
+            if any(one.domain for one in report.results)
+            else "limit_alone"
+        ),
         say("limit_kind"),
         say("limit_labels"),
         say("limit_training"),
@@ -351,6 +354,7 @@ SECTIONS: tuple[Callable[[Report], Iterator[Section]], ...] = (
     results,
     common_corruptions,
     slices,
+    together,
     tested,
     domain,
     plan,

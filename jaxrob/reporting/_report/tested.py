@@ -54,14 +54,18 @@ def tested(report: Report) -> Iterator[Section]:
 
 def _network(network: Network) -> Pairs:
     results, names = network.results, network.classes
-    sources = [one.provenance for one in results.assessments]
+    sources = results.sources
     facts = [
         ("network", results.network or "without a name"),
         ("network's digest", _entries(sources, "classifier")),
     ]
-    versions = [_entry_text(one, "network", "version") for one in sources]
-    if any(versions):
-        facts.append(("network's file or weights", _same(versions)))
+    entries = [_entry(one, "network") for one in sources]
+    for name, texts in (
+        ("network's file or weights", [_entry_text(one, "version") for one in entries]),
+        ("it sees (scale * pixels - mean) / std", [*map(_preprocessing, entries)]),
+    ):
+        if any(texts):
+            facts.append((name, _same(texts)))
     if has_classes(results):
         facts.append(("classes", f"{len(names):,}" if names else _UNKNOWN))
     scores = [
@@ -74,6 +78,10 @@ def _network(network: Network) -> Pairs:
     return tuple(facts)
 
 
+def _preprocessing(network: Any) -> str:
+    return _arguments(_entry(network, "preprocessing"))
+
+
 def _images(network: Network) -> tuple[Part, ...]:
     assessments = network.results.assessments
     counts = [
@@ -84,7 +92,7 @@ def _images(network: Network) -> tuple[Part, ...]:
 
 
 def _data(results: Results) -> Pairs:
-    sources = [one.provenance for one in results.assessments]
+    sources = results.sources
     facts = [
         ("data", _entries(sources, "dataset", "name")),
         ("data's digest", _entries(sources, "dataset", "fingerprint")),
@@ -95,7 +103,7 @@ def _data(results: Results) -> Pairs:
         height, width, channels = shapes.pop()
         size = f"{height} x {width} pixels (height x width)"
         facts.append(("size of the images", f"{size}, {counted(channels, 'channel')}"))
-    own = [one.is_stability for one in results.assessments]
+    own = [_entry(one, "dataset", "labels") == "own answers" for one in sources]
     labels = "in part the network's own" if any(own) else "the labels of the data"
     if own and all(own):
         labels = line("own_labels")
@@ -183,7 +191,7 @@ def _run(one: Run) -> Pairs:
 
 def _versions(results: Results) -> Pairs:
     """The versions of packages; then the devices and the key."""
-    sources = [one.provenance for one in results.assessments]
+    sources = results.sources
     names = sorted({name for one in sources for name in _entry(one, "versions") or ()})
     of_devices = ("count", "kind", "platform")
     devices = [

@@ -4,12 +4,13 @@ import math
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxrob._arguments.texts import RobustnessWarning, counted, readable
 from jaxrob._assessment.assessment import Assessment, Sampling
+from jaxrob.domains._assess import DomainAssessment
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._gate import (
     MET,
@@ -20,7 +21,7 @@ from jaxrob.reporting._gate import (
     placed_of,
 )
 from jaxrob.reporting._ranks import rank_text, ranks
-from jaxrob.reporting._report.curve import condition
+from jaxrob.reporting._report.curve import accepted, condition, span
 from jaxrob.reporting._report.parts import (
     Facts,
     Group,
@@ -37,12 +38,8 @@ from jaxrob.reporting._report.parts import (
 )
 from jaxrob.reporting._report.report import Network, Report, Tested
 from jaxrob.reporting._report.tested import is_as_planned, planned_text
-from jaxrob.reporting._requirements import (
-    AT_LEAST,
-    QUANTITIES,
-    Requirement,
-)
-from jaxrob.reporting._results import Results
+from jaxrob.reporting._requirements import AT_LEAST, QUANTITIES, Requirement
+from jaxrob.reporting._results import Results, sizes
 from jaxrob.reporting._words import (
     VERSION,
     confidence_text,
@@ -204,6 +201,7 @@ def _check(outcome: Outcome, tested: Tested | None, number: int) -> Check:
             how_sure += line("of_decided", least=percent(one.lowest_decided_ratio))
     low, high = outcome.value
     shown = distinct_percent(low, asked.bound) if low == high else interval(low, high)
+    shown += ", lower end" * asked.quantity.endswith(".low")
     if asked.quantity == "difference" and not math.isnan(low):
         shown = f"{points(low)} to {points(high)}"
     of = readable(outcome.subject)
@@ -274,11 +272,17 @@ def _scope(report: Report) -> Words:
 
 def _facts(report: Report) -> tuple[tuple[str, str], ...]:
     runs = [run for one in report.results for run in one.runs]
-    ones = report.ones
+    volumes = [one.domain.volume for one in report.results if one.domain]
+    images = [*map(_images, report.ones), *map(_of_volume, volumes)]
+    good = [accepted(one.measure, one.threshold) for one in volumes]
     return (
         ("network", "; ".join(map(_network, report.results, report.names))),
-        ("images", _joined(map(_images, ones))),
-        ("good enough", _joined(map(condition, ones))),
+        ("images", _joined(images)),
+        (
+            "range",
+            _joined(f"{short(one.alteration)} {span(one)}" for one in report.ones),
+        ),
+        ("good enough", _joined([*map(condition, report.ones), *good])),
         ("tested by", _joined(short(run.tester or "", 100) for run in runs)),
         ("tested for", _joined(short(run.organisation or "", 100) for run in runs)),
         ("date of the tests", _joined((run.started or "")[:10] for run in runs)),
@@ -290,17 +294,25 @@ def _joined(texts: Iterable[str]) -> str:
 
 
 def _network(results: Results, name: str) -> str:
-    digests = {one.provenance.get("classifier") for one in results.assessments}
+    digests = {one.get("classifier") for one in results.sources}
     known = [str(one) for one in digests if one]
     return f"{short(name)}, digest {known[0]}" if len(known) == 1 else short(name)
 
 
 def _images(one: Assessment) -> str:
-    source = one.provenance.get("dataset") or {}
-    if one.sampling is None:
-        number = int(one.curve.counts.at(0).inputs.sum())
-    else:
-        number = one.sampling.num_images
+    return _data_set(one.provenance, sizes(one)[1])
+
+
+def _of_volume(one: DomainAssessment) -> str:
+    return _data_set(one.provenance, one.num_images)
+
+
+def _span(one: Assessment) -> str:
+    return f"{short(one.alteration)} {span(one)}"
+
+
+def _data_set(provenance: Mapping[str, Any], number: int) -> str:
+    source = provenance.get("dataset") or {}
     name = short(str(source.get("name") or "without a name"))
     digest = source.get("fingerprint")
     return f"{name}, {counted(number, 'image')}" + f", digest {digest}" * bool(digest)
@@ -365,7 +377,9 @@ def _not_tested(results: Sequence[Results]) -> list[str]:
         found.append("random perturbations near each image (RoMA)")
     if any(one.attack is None for one in results):
         found.append("attacks, which seek perturbations on purpose")
-    return [*found, line("some_together")]
+    is_alone = all(one.domain is None for one in results)
+    together = "several alterations together, " * is_alone
+    return [*found, line("not_listed", together=together)]
 
 
 def _to_judge(report: Report) -> list[str]:

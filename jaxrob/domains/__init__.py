@@ -1,0 +1,1 @@
+"""Operating domains assessed: accepted volume, operating box, failure probability."""

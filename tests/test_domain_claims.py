@@ -1,0 +1,183 @@
+"""What is claimed of a domain: failure probabilities and boxes hold what they say."""
+
+import json
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from numpyro import distributions as dist
+
+import jaxrob
+from jaxrob import Domain
+from jaxrob.domains import _draws
+from jaxrob.domains._failure import of_population
+
+KEY = jax.random.key(4)
+# Images of one value; the network asks whether it exceeds a half.
+RANDOM = np.random.default_rng(3)
+VALUES = RANDOM.uniform(0.1, 0.9, 300).astype(np.float32)
+DATASET = jaxrob.Dataset(
+    np.tile(VALUES[:, None, None, None], (1, 2, 2, 1)), (VALUES > 0.5).astype(int)
+)
+RECORDED = RANDOM.uniform(-0.25, 0.25, (40, 2))
+
+
+def shifted(image, level):
+    return image + level
+
+
+def is_bright(variables, images):
+    mean = images.mean(axis=(1, 2, 3))
+    return variables * jax.numpy.stack([0.5 - mean, mean - 0.5], axis=1)
+
+
+CLASSIFIER = jaxrob.Classifier(is_bright, np.float32(8))
+ABOUT = jaxrob.alterations.About(leaves_range=True)
+SHIFT = jaxrob.Alteration("shift", shifted, -0.3, 0.3, identity=0.0, about=ABOUT)
+DOMAIN = Domain([SHIFT, SHIFT])
+
+
+def failure(profile: Any = RECORDED, domain=DOMAIN, dataset=DATASET, **given: Any):
+    settings: dict[str, Any] = {"key": KEY} | given
+    return jaxrob.failure_probability(CLASSIFIER, dataset, domain, profile, **settings)
+
+
+def true_share(levels):
+    moved = VALUES[:, None] + np.asarray(levels, np.float32).sum(axis=1)
+    return np.mean((moved > 0.5) != (VALUES > 0.5)[:, None])
+
+
+def test_recorded_levels_have_the_probability_that_counting_gives(tmp_path):
+    journal = tmp_path / "journal"
+    found = failure(relative=0.05, journal=journal)
+    truth, (low, high) = true_share(RECORDED), found.dataset_interval
+    assert low <= truth <= high and found.status == "precise"
+    assert (high - low) / 2 <= 0.05 * found.probability
+    start, end = found.confidence_interval
+    assert start < low and high < end
+    # Images beside a half fail; they are drawn more often than others.
+    assert len(found.images) > 1 and found.unaltered == len(VALUES)
+    rates = found.draws / found.images
+    assert rates[0] > 1.5 * rates[-1]
+    assert found.evaluations == found.unaltered + found.draws.sum()
+    content = journal.read_bytes()
+    journal.write_bytes(content[: len(content) // 2])
+    again = failure(relative=0.05, journal=journal)
+    assert journal.read_bytes() == content
+    back = jaxrob.FailureProbability.from_json(again.to_json())
+    parts = (json.loads(one.to_json()) for one in (found, back))
+    first, second = ({**one, "seconds": 0, "digest": ""} for one in parts)
+    assert first == second
+
+
+def test_distributions_have_the_probability_that_many_levels_give():
+    each = [dist.Uniform(-0.2, 0.2), dist.Uniform(-0.1, 0.3)]
+    joint = dist.Uniform(np.array([-0.2, -0.1]), np.array([0.2, 0.3])).to_event(1)
+    levels = np.random.default_rng(0).uniform([-0.2, -0.1], [0.2, 0.3], (4000, 2))
+    for profile in (each, joint):
+        found = failure(profile, relative=0.1)
+        low, high = found.dataset_interval
+        assert low <= true_share(levels) <= high
+    with pytest.warns(jaxrob.RobustnessWarning, match="outside"):
+        found = failure([dist.Normal(0, 0.15), dist.Normal(0, 0.1)], budget=200)
+    assert found.status == "budget" and found.evaluations == 200
+
+
+def test_a_failure_that_never_happens_has_an_upper_end():
+    found = failure(np.zeros((3, 2)), budget=1000)
+    assert found.probability == 0 and found.status == "budget"
+    assert found.dataset_interval.low == 0
+    assert found.dataset_interval.high == pytest.approx(-np.log(0.025) / 1000, rel=0.01)
+    # 300 images, however many levels.
+    assert found.confidence_interval.high == pytest.approx(
+        -np.log(0.025) / 300, rel=0.05
+    )
+    assert failure(np.zeros((3, 2)), half_width=0.01).evaluations < 400
+
+
+def test_images_of_groups_and_single_images():
+    scenes = {"scene": np.arange(len(VALUES)) // 10}
+    given = DATASET.images, DATASET.labels
+    grouped = jaxrob.Dataset(*given, metadata=scenes, groups="scene")
+    one = jaxrob.Dataset(*(part[VALUES > 0.8][:1] for part in given))
+    alone, together = failure(), failure(dataset=grouped)
+    np.testing.assert_array_equal(alone.dataset_interval, together.dataset_interval)
+    assert alone.confidence_interval != together.confidence_interval
+    assert failure(dataset=one, budget=500).confidence_interval.high > 0.9
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "name"),
+    [
+        ({"domain": SHIFT}, TypeError, "domain"),
+        ({"profile": RECORDED[:, :1]}, ValueError, "profile"),
+        ({"profile": RECORDED * 2}, ValueError, "profile"),
+        ({"profile": np.full((2, 2), np.nan)}, ValueError, "profile"),
+        ({"profile": [dist.Uniform(0, 0.1)]}, ValueError, "profile"),
+        ({"profile": [dist.Uniform(0, 0.1), 0.1]}, TypeError, "profile"),
+        ({"profile": dist.Uniform(0, 0.1)}, ValueError, "profile"),
+        ({"profile": [dist.Normal(9, 1)] * 2}, ValueError, "profile"),
+        ({"relative": 0, "half_width": 0}, ValueError, "relative"),
+        ({"budget": 0}, ValueError, "budget"),
+        ({"key": None}, ValueError, "key"),
+    ],
+)
+def test_unusable_arguments_of_a_failure_probability(settings, error, name):
+    with pytest.raises(error, match=name):
+        failure(**settings)
+
+
+class Table:
+    """Images that fail with known probabilities."""
+
+    def __init__(self, shares, margins, rng):
+        self.shares, self.values, self.rng = shares, margins, rng
+
+    def margins(self, order, start, stop):
+        return self.values[order[start:stop]]
+
+    def failing(self, order, spans, by_margin):
+        shares = [self.shares[order[start:stop]] for _, start, stop in spans]
+        return [self.rng.random(len(some)) < some for some in shares]
+
+
+def drawn(shares, margins, seed, relative=0.2):
+    rng = np.random.default_rng(seed)
+    wanted = _draws.Wanted(relative, 0.0, 10**7, 0.95)
+    order = rng.permutation(len(shares))
+    return _draws.search(wanted, order, Table(shares, margins, rng))[0]
+
+
+@pytest.mark.parametrize("steepness", [0.0, 1.5, 4.0])
+def test_intervals_of_drawn_counts_hold_the_truth(steepness):
+    rng = np.random.default_rng(11)
+    margins = rng.standard_normal(500)
+    shares = np.exp(-steepness * (margins + 0.5 * rng.standard_normal(500)))
+    for _ in range(40):
+        shares = np.minimum(shares * 0.01 / shares.mean(), 1)
+    runs = [drawn(shares, margins, seed) for seed in range(120)]
+    held = [
+        low <= shares.mean() <= high
+        for _, (low, high) in (one.interval(0.025) for one in runs)
+    ]
+    # Of 120 runs at 93.5 %, so few hold it with a probability of 0.1 %.
+    assert sum(held) >= 103
+    cost = np.mean([one.evaluations for one in runs])
+    plain = 0.99 / 0.01 * (1.96 / 0.2) ** 2
+    assert cost < {0.0: 1.2, 1.5: 1.2, 4.0: 0.5}[steepness] * plain
+
+
+def test_the_population_is_held_by_intervals_over_images():
+    held = []
+    for seed in range(60):
+        rng = np.random.default_rng([5, seed])
+        margins = rng.standard_normal(200)
+        shares = 0.4 / (1 + np.exp(3 * margins + 3))
+        low, high = of_population(drawn(shares, margins, seed), 0.95, None)
+        # The mean over normal margins, by quadrature.
+        at = np.linspace(-8, 8, 4001)
+        density = np.exp(-(at**2) / 2)
+        truth = (0.4 / (1 + np.exp(3 * at + 3)) * density).sum() / density.sum()
+        held.append(low <= truth <= high)
+    assert sum(held) >= 53
