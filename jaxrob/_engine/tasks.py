@@ -196,7 +196,7 @@ def alter(
     return found
 
 
-def _programs(alteration: Alteration, images: Any) -> collections.deque[Any]:
+def _programs(alteration: AnyAlteration, images: Any) -> collections.deque[Any]:
     """Returns the size of blocks, and mesh, for which a run compiled an alteration."""
     return noted("altered", alteration, images.shape[1:], images.dtype)
 
