@@ -2,42 +2,25 @@
 
 import collections
 import contextlib
+import operator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
 import jax
 import numpy as np
-import operator
-from collections.abc import Callable
-from collections.abc import Generator
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+
 from jaxrob._arguments.texts import computing
-from jaxrob._dataset import BatchedDataset
-from jaxrob._dataset import Dataset
+from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
-from jaxrob._devices.mesh import platform
-from jaxrob._devices.mesh import put
-from jaxrob._devices.mesh import put_whole
-from jaxrob._devices.mesh import sharded
+from jaxrob._devices.mesh import platform, put, put_whole, sharded
 from jaxrob._domain import AnyAlteration
-from jaxrob._engine.blocks import Block
-from jaxrob._engine.blocks import PlacedBlock
-from jaxrob._engine.blocks import beside
-from jaxrob._engine.execution import Execution
-from jaxrob._engine.execution import levels_in_step
-from jaxrob._engine.execution import noted
-from jaxrob._engine.mistakes import are_doubtful
-from jaxrob._engine.mistakes import check_logits
-from jaxrob._engine.mistakes import check_network
-from jaxrob._engine.step import Ask
-from jaxrob._engine.step import UNALTERED
-from jaxrob._engine.step import altered
-from jaxrob._engine.step import preparing
+from jaxrob._engine.blocks import Block, PlacedBlock, beside
+from jaxrob._engine.execution import Execution, levels_in_step, noted
+from jaxrob._engine.mistakes import are_doubtful, check_logits, check_network
+from jaxrob._engine.step import UNALTERED, Ask, altered, preparing
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._recorded import Recorded
 from jaxrob.strategies._drive import Span
-from typing import Any
-from typing import NamedTuple
-from typing import TypeVar
 
 # Steps dispatched before the answers of an earlier step are awaited. On a CPU one keeps
 # the cores busy while the host processes answers; more would compete for them.
