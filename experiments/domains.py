@@ -1,27 +1,41 @@
-r"""The accepted volume of made-up domains: its intervals' coverage and their cost.
+r"""The accepted volume of domains: its intervals' coverage and their cost.
 
     python experiments/domains.py --shapes=ball,ridge --runs=500 --seed=1
     python experiments/domains.py --generator=showing --num_images=200 --half_width=0.05
+    python experiments/domains.py --network=mnist --cells=40,40 --strategies=S,U,P
 
-No network: the accuracy is a function of the level, with an accepted volume known in
-closed form, and images are right where their own number is at most the accuracy. Either
-all levels see one order of images, or each of 100 patches of the box has its own.
+Without a network the accuracy is a function of the level, with an accepted volume known
+in closed form, and images are right where their own number is at most the accuracy.
+Either all levels see one order of images, or each of 100 patches of the box has its
+own. With `--population` images are drawn anew for each run. With a network the box is
+cut into cells, and all its images at the middle of each are the truth.
+
 Prints for each shape and dimension how often the intervals hold the truth, their half
 widths, and the evaluations beside those of a grid and of uniform levels without a
-model. With `--population` images are drawn anew for each run. Writes JSON into the
-folder `--output`.
+model. Writes JSON into the folder `--output`.
 """
 
 import collections
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from absl import app, flags
-from common import define, files, intervals, known_domains, startup
+from common import (
+    classifiers,
+    datasets,
+    define,
+    files,
+    intervals,
+    known_domains,
+    startup,
+)
 
-from jaxrob import strategies
+import jaxrob
+from jaxrob import alterations, data, strategies
 
 _GRID = {2: 41**2, 3: 15**3}
 
@@ -39,6 +53,11 @@ _STRATEGIES = flags.DEFINE_list(
     "strategies", ["S", "U"], "S calibrated, P proven, U uniform levels."
 )
 _POPULATION = flags.DEFINE_bool("population", False, "Whether images are drawn anew.")
+_NETWORK = flags.DEFINE_enum(
+    "network", None, ["mnist", "cifar10", "idc"], "A network in place of shapes."
+)
+_CELLS = flags.DEFINE_list("cells", ["40", "40"], "Cells along its alterations.")
+_DATA_DIR = define.data_dir()
 _RUNS = flags.DEFINE_integer("runs", 20, "Runs of each.", 1)
 _SEED = define.seed()
 _OUTPUT = define.output("results/domains")
@@ -48,9 +67,10 @@ def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     rows = []
     dimensions = [int(one) for one in _DIMENSIONS.value]
-    for which, d, name in itertools.product(
-        _STRATEGIES.value, dimensions, _SHAPES.value
-    ):
+    shapes = _SHAPES.value
+    if _NETWORK.value is not None:
+        dimensions, shapes = [len(_CELLS.value)], [_NETWORK.value]
+    for which, d, name in itertools.product(_STRATEGIES.value, dimensions, shapes):
         row = _cell(which, d, name)
         rows.append(row)
         print(
@@ -60,7 +80,8 @@ def main(argv: Sequence[str]) -> None:
             "{seconds:.2f} s".format(**row),
             flush=True,
         )
-    for held in ("held", "held_there"):
+    # Images drawn anew have a volume of their own, which nothing tells.
+    for held in ("held_there",) if _POPULATION.value else ("held", "held_there"):
         below = intervals.named(
             rows, held, _RUNS.value, "{strategy} {dimension} {shape}"
         )
@@ -73,9 +94,13 @@ def _cell(which: str, dimension: int, name: str) -> dict[str, Any]:
     runs, volumes = [], []
     for number in range(_RUNS.value):
         # Seeds of runs differ between all cells, but not between strategies.
-        place = [*known_domains.SHAPES].index(name) + 10 * dimension
-        seed = (_SEED.value * 100 + place) * 10_000 + number
-        one = known_domains.shape(name, dimension, _GENERATOR.value, seed)
+        names = [*known_domains.SHAPES, name]
+        seed = (_SEED.value * 100 + names.index(name) + 10 * dimension) * 10_000
+        seed += number
+        if name in known_domains.SHAPES:
+            one = known_domains.shape(name, dimension, _GENERATOR.value, seed)
+        else:
+            one = _network(name)
         kind = "population" if _POPULATION.value else ("one", "patches")[number % 2]
         box = (0.0,) * dimension, (1.0,) * dimension
         task = strategies.Task(
@@ -85,20 +110,20 @@ def _cell(which: str, dimension: int, name: str) -> dict[str, Any]:
         volumes.append(one.volume)
     ends = np.array([one.found.interval for one in runs])
     there = np.array([one.found.population_interval for one in runs])
+    total = runs[0].num_images
     truth, evaluations = np.array(volumes), [one.evaluations for one in runs]
     return {
         "strategy": which,
         "shape": name,
         "dimension": dimension,
-        "num_images": _NUM_IMAGES.value,
+        "num_images": total,
         "half_width": _HALF_WIDTH.value,
         "runs": len(runs),
         "volume": float(truth.mean()),
         "volumes": volumes,
         "all_evaluations": evaluations,
         "evaluations": float(np.median(evaluations)),
-        "of_grid": float(np.median(evaluations))
-        / (_GRID.get(dimension, 7**5) * _NUM_IMAGES.value),
+        "of_grid": float(np.median(evaluations)) / (_GRID.get(dimension, 7**5) * total),
         "held": _number_held(ends, truth),
         "held_there": _number_held(there, truth),
         "half": float(np.diff(ends).mean()) / 2,
@@ -106,6 +131,54 @@ def _cell(which: str, dimension: int, name: str) -> dict[str, Any]:
         "status": dict(collections.Counter(one.found.status for one in runs)),
         "seconds": float(np.mean([one.seconds for one in runs])),
     }
+
+
+# Volumes between .2 and .8, in the order of optics and exposure.
+_ALTERATIONS = {
+    "mnist": (
+        alterations.rotation(-60, 60),
+        alterations.brightness(-0.6, 0.6),
+        alterations.gaussian_blur(0, 3),
+    ),
+    "cifar10": (
+        alterations.rotation(-12, 12),
+        alterations.brightness(-0.25, 0.25),
+        alterations.gaussian_blur(0, 0.8),
+    ),
+    "idc": (
+        alterations.rotation(-90, 90),
+        alterations.brightness(-0.35, 0.35),
+        alterations.gaussian_blur(0, 1.5),
+    ),
+}
+_LEVELS_AT_ONCE = 200
+_TRAINED_ON, _EPOCHS = 20_000, {"mnist": 2, "cifar10": 8}
+
+
+@functools.cache
+def _network(name: str) -> known_domains.Shape:
+    each = [int(one) for one in _CELLS.value]
+    if name == "idc":
+        test_set = data.load(name, "test", _DATA_DIR.value)
+        classifier = classifiers.published_idc(_DATA_DIR.value)
+    else:
+        train_set = data.load(name, "train", _DATA_DIR.value)[:_TRAINED_ON]
+        test_set = data.load(name, "test", _DATA_DIR.value)
+        network = {"mnist": "strided_cnn", "cifar10": "wide_strided_cnn"}[name]
+        key = jax.random.key(_SEED.value)
+        classifier = classifiers.train(network, train_set, key, _EPOCHS[name], False)
+    test_set = datasets.evenly_picked(test_set, _NUM_IMAGES.value)
+    domain = jaxrob.Domain(_ALTERATIONS[name][: len(each)])
+    middles = np.stack(np.meshgrid(*[(np.arange(n) + 0.5) / n for n in each]), -1)
+    lower, upper = np.array(domain.lower), np.array(domain.upper)
+    # In lexicographic order, as curves and cells have.
+    middles = np.array(sorted(middles.reshape(-1, len(each)).tolist()))
+    right = []
+    for some in np.array_split(middles, -(-len(middles) // _LEVELS_AT_ONCE)):
+        levels = lower + (upper - lower) * some
+        curve: Any = jaxrob.evaluate(classifier, test_set, domain, levels)
+        right.append(curve.predicted == curve.labels)
+    return known_domains.measured(np.concatenate(right), each)
 
 
 def _strategy(which: str) -> strategies.Volume:

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,9 @@ class Shape(NamedTuple):
 
     accuracy: Callable[[np.ndarray], np.ndarray]  # levels [m, d] to [m]
     volume: float  # where it reaches the threshold
+    # Of a network: whether answers at levels [m, d] are right, [m, N], and N.
+    answers: Callable[[np.ndarray], np.ndarray] | None = None
+    num_images: int | None = None
 
 
 class Link(NamedTuple):
@@ -171,6 +174,22 @@ def shape(name: str, dimension: int, generator: str, seed: int) -> Shape:
     )
 
 
+def measured(right: np.ndarray, each: Sequence[int]) -> Shape:
+    """A domain of cells, in each of which a network answers `[N]` as in its middle."""
+
+    def cell(levels: np.ndarray) -> np.ndarray:
+        place = np.minimum((levels * each).astype(int), np.array(each) - 1)
+        return np.asarray(np.ravel_multi_index(tuple(place.T), tuple(each)))
+
+    accuracy = right.mean(axis=1)
+    return Shape(
+        lambda x: accuracy[cell(x)],
+        float((accuracy >= THRESHOLD).mean()),
+        lambda x: right[cell(x)],
+        right.shape[1],
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class Uniform(strategies.Volume):
     """The same search without a model."""
@@ -182,6 +201,7 @@ class Run(NamedTuple):
     """What a search found, and its cost."""
 
     found: strategies.Found
+    num_images: int
     evaluations: int
     levels: int
     seconds: float
@@ -191,7 +211,7 @@ def run(
     one: Shape, strategy: strategies.Volume, task: strategies.Task, kind: str, seed: int
 ) -> Run:
     """Runs a search on images of one order ("one"), of 100, or of a population."""
-    number, d = task.num_images or 0, len(np.ravel(task.lower))
+    number, d = one.num_images or task.num_images or 0, len(np.ravel(task.lower))
     rng = np.random.default_rng([7, seed])
     patches = 1 if kind == "one" else _PATCHES**2
     if kind == "population":
@@ -200,15 +220,21 @@ def run(
         numbers = np.tile(np.arange(1, number + 1) / number * (1 - 1e-12), (patches, 1))
         numbers = rng.permuted(numbers, axis=1)
 
+    order = rng.permutation(number)
+
     def answers(levels: np.ndarray) -> np.ndarray:
+        if one.answers is not None:
+            return one.answers(levels)[:, order]
         place = np.minimum((levels[:, :2] * _PATCHES).astype(int), _PATCHES - 1)
         row = place[:, 0] * _PATCHES + place[:, -1]
         return numbers[row % patches] <= one.accuracy(levels)[:, None]
 
     start = time.perf_counter()
     history, found = strategies.sample(
-        strategy, task._replace(lower=(0.0,) * d, upper=(1.0,) * d), answers
+        strategy,
+        task._replace(lower=(0.0,) * d, upper=(1.0,) * d, num_images=number),
+        answers,
     )
     seen = sum(len(some) for some in history.scores or ())
     seconds = time.perf_counter() - start
-    return Run(found, seen, len(history.levels), seconds)
+    return Run(found, number, seen, len(history.levels), seconds)

@@ -101,6 +101,8 @@ def of_groups(whole: Assessment) -> Assessment:
             f"of_groups needs the accuracy or a mean score; got {whole.measure!r}"
         )
     known = ~np.isnan(scores)
+    if not known.any(1).all():
+        raise ValueError("of_groups needs an answer that is decided at each level")
     sums, numbers = (
         np.stack([np.bincount(table.groups, row) for row in part])
         for part in (np.where(known, scores, 0.0), known)

@@ -16,7 +16,7 @@ from jaxrob._arguments.texts import computing
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import on_host
 from jaxrob._classifiers.trace import trace_info
-from jaxrob._curve import AnyCurve
+from jaxrob._curve import AnyCurve, ReducedCurve
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.blocks import bucket, rows_in_memory
 from jaxrob._devices.mesh import checked_mesh, platform, put, sharded
@@ -96,7 +96,7 @@ def evaluate_queue(
     ) as finished:
         for place in finished:
             curves[place] = collectors[place].curve()
-            if table is not None:
+            if table is not None and not isinstance(curves[place], ReducedCurve):
                 curves[place] = dataclasses.replace(curves[place], table=table)
             if done is not None:
                 done(place, curves[place])

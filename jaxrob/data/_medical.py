@@ -101,8 +101,7 @@ def elements_of(data: bytes, keywords: Sequence[str]) -> tuple[str, ...]:
     for keyword in keywords:
         if not is_dicom(data) or pydicom.datadict.tag_for_keyword(keyword) is None:
             raise Unsuited(
-                f"{keyword!r} is no element of a DICOM file, nor is there a CSV "
-                "file of labels with such a column: see metadata"
+                f"metadata: {keyword!r} is no DICOM element, nor in a CSV of labels"
             )
     elements = pydicom.dcmread(io.BytesIO(data), stop_before_pixels=True)
     return tuple(str(elements.get(keyword, "")) for keyword in keywords)

@@ -189,8 +189,7 @@ def compare_categories(
     plr, hits, categories, place = _checked(plr, hits, num_samples, categories, place)
     confidence_level = checked_confidence_level(confidence_level)
     if groups is not None:
-        axes = {"N": len(plr)}
-        groups = checked_array("groups", groups, "N", "integers", axes=axes)
+        groups = checked_array("groups", groups, "N", "integers", axes={"N": len(plr)})
     error = 1 - confidence_level
     stops = place is not None
     place = np.arange(len(plr)) if place is None else place

@@ -242,5 +242,10 @@ def test_slices_that_are_refused(grouped):
         assessed(grouped, FewImages(half_width=0.05)).by("scanner")
     with pytest.raises(ValueError, match="by"):
         assessed(jaxrob.Dataset(grouped.images, grouped.labels)).by("scanner")
+    dim, known = brightness(-0.5, 0.5), {"site": np.zeros(len(grouped))}
     with pytest.raises(ValueError, match="reduced"):
-        jaxrob.evaluate(CLASSIFIER, grouped, brightness(-0.5, 0.5), [0.0], reduced=True)
+        jaxrob.evaluate(CLASSIFIER, grouped, dim, [0.0], reduced=True)
+    alone = jaxrob.Dataset(grouped.images, grouped.labels, metadata=known)
+    reduced = jaxrob.assess(CLASSIFIER, alone, dim, strategy=LEVELS, reduced=True)
+    with pytest.raises(ValueError, match="by"):
+        reduced.by("site")

@@ -51,6 +51,16 @@ def numbers_in(picture):
         return json.loads(image.info["Description"])
 
 
+def test_domains(done, tmp_path):
+    done(
+        "domains.py", "--shapes=ball,L", "--dimensions=2", "--runs=2",
+        "--num_images=100", "--half_width=0.12", "--strategies=S,P,U",
+        f"--output={tmp_path}",
+    )  # fmt: skip
+    rows = read(tmp_path / "domains.json")
+    assert len(rows) == 6 and all(row["half"] <= 0.12 for row in rows)
+
+
 def test_quickstart(run, done, tmp_path):
     """README's picture is of it; and its report says how all of it is had again."""
     out = done(

@@ -14,9 +14,18 @@ from jaxrob._arguments.checks import (
     checked_number,
 )
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.strategies._few.estimates import ACCEPTED, OPEN, REJECTED, Goal
+from jaxrob.strategies._few.estimates import ACCEPTED, OPEN
 from jaxrob.strategies._strategy import Asked, Found, History, Request, Task
 from jaxrob.strategies._volume import model as models
+from jaxrob.strategies._volume.fresh import (
+    Fresh,
+    guessed,
+    joined,
+    looked,
+    tallied,
+    to_decide,
+    unseen,
+)
 from jaxrob.strategies._volume.limits import (
     Plan,
     Rule,
@@ -27,7 +36,7 @@ from jaxrob.strategies._volume.limits import (
     strata,
     thirds,
 )
-from jaxrob.strategies._volume.sides import Answers, answers, population_sides, sides
+from jaxrob.strategies._volume.sides import answers, population_sides, sides
 
 # Shares of the error: of the counts' limits, by guarantee, and of wrong levels.
 _OF_COUNTS = {"calibrated": 0.7, "proven": 0.9}
@@ -60,22 +69,11 @@ _MANY = 512
 _PARTS = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1])
 
 
-class Fresh(NamedTuple):
-    """Levels drawn uniformly in strata, which no model has seen."""
-
-    points: np.ndarray  # [m, d], in the unit cube
-    stratum: np.ndarray  # int [m]
-    side: np.ndarray  # int [m], by all images
-    seen: np.ndarray  # int [m], images of which the side takes account
-    right: np.ndarray  # float64 [m]
-    expected: np.ndarray  # float64 [m, 2], the model's shares and their deviations
-
-
 class State(NamedTuple):
     exploration: models.Exploration
+    fresh: Fresh
     model: models.Model | None = None
     strata: Strata | None = None  # frozen once the model is
-    fresh: Fresh | None = None
     # With numbers fixed in advance: 0 a pilot; only levels from `first` on count.
     attempt: int = 0
     first: int = 0
@@ -143,7 +141,8 @@ class Volume:
                 f"budget must be at least {least}, for {each} images at each of the "
                 f"first levels; got {self.budget}"
             )
-        return State(first)
+        none = np.empty((0, len(task.lower))), np.empty(0, int)
+        return State(first, unseen(*none, None))
 
     def ask(
         self, task: Task, state: State, history: History
@@ -154,24 +153,27 @@ class Volume:
             return _requests(task, state.exploration.points, models.IMAGES), state
         if state.strata is None:
             return self._explored(task, state)
-        return self._searched(task, _looked(task, state, self._error(task)))
+        fresh = looked(task, state.fresh, history, self._error(task))
+        return self._searched(task, state._replace(fresh=fresh))
 
     def result(self, task: Task, state: State) -> Found:
         """Returns the volume, both intervals and the status; see `Strategy`."""
         history = state.history
         asked = Asked(self.half_width, self.budget, error=1 - task.confidence_level)
         found = Found(robustness=0.5, status=state.status, asked=asked)
+        if task.groups is None:
+            found = found._replace(population_interval=ConfidenceInterval(0.0, 1.0))
         if not len(history.levels):
             return found
         known = answers(task, history, task.positions_of(history.levels))
         decided = sides(task, history, known, self._error(task))
         found = found._replace(sides=decided)
-        if state.fresh is None or not len(state.fresh.points):
+        if not len(state.fresh.points):
             return found
         decided[answers(task, history, state.fresh.points).rows] = state.fresh.side
         tally = _tally(state, state.fresh.side)
         low, high = limits(tally, self._rule(task, state))
-        guess = _tally(state, _guessed(task, state.fresh))
+        guess = _tally(state, guessed(task, state.fresh))
         share = guess.accepted / np.maximum(guess.numbers, 1)
         volume = float(tally.volumes @ np.where(guess.numbers > 0, share, 0.5))
         found = found._replace(
@@ -203,7 +205,6 @@ class Volume:
 
     def _population(self, task: Task, state: State) -> tuple[float, float]:
         # Levels whose images show the side for all images of the kind.
-        assert state.fresh is not None
         slack = min(self._slack(_SLACK_THERE), _MOST_SLACK_THERE)
         error = _OF_LEVELS_THERE * (1 - task.confidence_level) * slack
         known = answers(task, state.history, state.fresh.points)
@@ -242,16 +243,7 @@ class Volume:
                 state = state._replace(exploration=later, model=model)
                 new = later.points[len(now.points) :]
                 return _requests(task, new, models.IMAGES), state
-        none, number = np.empty((0, dimension)), np.empty(0)
-        fresh = Fresh(
-            none,
-            number.astype(int),
-            number.astype(int),
-            number,
-            number,
-            np.empty((0, 2)),
-        )
-        state = state._replace(model=model, strata=found, fresh=fresh)
+        state = state._replace(model=model, strata=found)
         numbers = np.full(len(found.volumes), _FIRST)
         return self._drawn(task, state, numbers, self._left(task, state))
 
@@ -274,54 +266,45 @@ class Volume:
         self, task: Task, state: State, numbers: np.ndarray, left: float
     ) -> tuple[list[Request], State]:
         """Draws fresh levels, so many of each stratum, or as many as can be paid."""
-        assert state.strata is not None and state.fresh is not None
+        assert state.strata is not None
         numbers = np.maximum(numbers, 0)
         if numbers.sum() > left:
             numbers = numbers * max(left, 0) / numbers.sum()
         numbers = np.floor(numbers).astype(int)
-        old = state.fresh
         # The levels depend on the seed and the round alone.
         rng = np.random.default_rng([task.seed, state.rounds])
         points = state.strata.drawn(numbers, rng)
-        new = np.zeros(len(points))
-        fresh = Fresh(
-            np.concatenate([old.points, points]),
-            np.append(old.stratum, np.repeat(np.arange(len(numbers)), numbers)),
-            np.append(old.side, new.astype(int)),
-            np.append(old.seen, new),
-            np.append(old.right, new),
-            np.concatenate([old.expected, _expected(state.model, points)]),
-        )
+        stratum = np.repeat(np.arange(len(numbers)), numbers)
+        fresh = joined(state.fresh, unseen(points, stratum, state.model))
         return _requests(task, points, 1), state._replace(fresh=fresh)
 
     def _searched(self, task: Task, state: State) -> tuple[list[Request], State]:
         fresh = state.fresh
-        assert fresh is not None
         rule, left = self._rule(task, state), self._left(task, state)
         tally = _tally(state, fresh.side)
-        counts = state.attempt > 0 or not self._is_proven
         low, high = limits(tally, rule)
-        if counts and high - low <= self._width(low, high):
+        if high - low <= self._width(low, high):
             return [], state._replace(status="precise")
         flat = (fresh.side == OPEN) & (fresh.seen >= _MANY)
         share = _tally(state, flat * ACCEPTED).accepted / np.maximum(tally.numbers, 1)
         is_flat = tally.volumes @ share > (high - low) / 2
-        state = state._replace(status="resolution" if is_flat else "budget")
-        decide = _to_decide(task, fresh, self._error(task))
-        decide = np.where(fresh.side == OPEN, decide, 0)
+        is_paid = is_flat or self.budget is None
+        state = state._replace(status="resolution" if is_paid else "budget")
+        decide = to_decide(task, fresh, self._error(task))
         if not self._is_proven:
             best, worth = self._planned(task, state, decide)
             planned = best.numbers
         else:
             # No other levels can make up for open ones: their number is fixed.
-            worth = _opened(state, decide)
-            worth, planned = worth[: (len(worth) + 1) // 2], tally.numbers
-            if not counts or not len(worth):
+            worth, planned = _opened(state, decide), tally.numbers
+            if not state.attempt or not len(worth):
                 best, _ = self._planned(task, state._replace(first=0), decide)
-                each = best.cost / best.numbers.sum() / task.block
                 number = len(fresh.points)
-                state = state._replace(attempt=state.attempt + 1, first=number)
-                return self._drawn(task, state, best.numbers, left / max(each, 1))
+                most = best.numbers.sum() + number
+                if best.cost / task.block <= left and most <= _MOST:
+                    state = state._replace(attempt=state.attempt + 1, first=number)
+                    return self._drawn(task, state, best.numbers, left)
+            worth = worth[: (len(worth) + 1) // 2]
         steps = np.clip(decide, task.block, np.maximum(fresh.seen, task.block))
         more = np.minimum(fresh.seen + steps, task.num_images or 1).astype(int)
         asked = []
@@ -343,18 +326,17 @@ class Volume:
     ) -> tuple[Plan, np.ndarray]:
         """Returns the cheapest plan, and the open levels that it decides."""
         fresh = state.fresh
-        assert fresh is not None
-        rule, guessed = self._rule(task, state), _guessed(task, fresh)
+        rule, likely = self._rule(task, state), guessed(task, fresh)
         if self._is_proven:
             rule = self._rule(task, state._replace(attempt=state.attempt + 1))
-        likely = _tally(state, guessed)
-        wanted = self._width(*limits(likely, rule))
+        whole = _tally(state, likely)
+        wanted = self._width(*limits(whole, rule))
         wanted *= _AIM if self._is_proven else 1.0
         opened = _opened(state, decide)
 
         def planned(number: int) -> tuple[Plan, np.ndarray]:
             # The first levels that are open will be decided, the dearer ones stay open.
-            now, cost, stays = guessed.copy(), fresh.seen + decide, opened[number:]
+            now, cost, stays = likely.copy(), fresh.seen + decide, opened[number:]
             now[stays], cost[stays] = OPEN, fresh.seen[stays]
             tally = _tally(state, now)
             costs = np.bincount(fresh.stratum, cost, len(tally.volumes))
@@ -365,16 +347,15 @@ class Volume:
 
         numbers = np.unique(np.rint(_PARTS * len(opened)).astype(int)).tolist()
         best, worth = min(map(planned, numbers), key=lambda one: one[0].cost)
-        if not len(worth) and (best.numbers <= likely.numbers).all():
+        if not len(worth) and (best.numbers <= whole.numbers).all():
             worth = opened[:1]
             if not len(worth):
-                best = best._replace(numbers=np.ceil(likely.numbers * 1.05))
+                best = best._replace(numbers=np.ceil(whole.numbers * 1.05))
         return best, worth
 
 
 def _opened(state: State, decide: np.ndarray) -> np.ndarray:
     """Returns the open levels that count, by their price for the width's part."""
-    assert state.fresh is not None
     tally = _tally(state, state.fresh.side)
     each = (tally.volumes / np.maximum(tally.numbers, 1))[state.fresh.stratum]
     counted = np.arange(len(decide)) >= state.first
@@ -388,64 +369,7 @@ def _requests(task: Task, points: np.ndarray, images: int) -> list[Request]:
     return [Request(tuple(level), int(number)) for level in levels]
 
 
-def _looked(task: Task, state: State, error: float) -> State:
-    """Decides the open levels that have new answers."""
-    fresh, history = state.fresh, state.history
-    assert fresh is not None
-    known = answers(task, history, fresh.points)
-    new = np.flatnonzero((known.seen > fresh.seen) & (fresh.side == OPEN))
-    side = fresh.side.copy()
-    if len(new):
-        side[new] = sides(task, history, Answers(*(one[new] for one in known)), error)
-    fresh = fresh._replace(side=side, seen=known.seen, right=known.right)
-    return state._replace(fresh=fresh)
-
-
 def _tally(state: State, side: np.ndarray) -> Tally:
-    assert state.fresh is not None and state.strata is not None
-    volumes = state.strata.volumes
-    side, stratum = side[state.first :], state.fresh.stratum[state.first :]
-    counted = [
-        np.bincount(stratum[kind], minlength=len(volumes)).astype(float)
-        for kind in (side == side, side == ACCEPTED, side == REJECTED)
-    ]
-    return Tally(volumes, *counted)
-
-
-def _expected(model: models.Model | None, points: np.ndarray) -> np.ndarray:
-    if model is None or not len(points):
-        return np.tile([0.5, 1e3], (len(points), 1))
-    return np.stack(model.shares(points), axis=1)
-
-
-def _likely(task: Task, fresh: Fresh) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the measure less the threshold as model and images say, and its error."""
-    # Images alone seem far from the threshold where they are so by chance.
-    low, high = task.bounds
-    least, seen = (task.threshold - low) / (high - low), np.maximum(fresh.seen, 1)
-    of_model = 1 / np.square(np.maximum(fresh.expected[:, 1], 1e-3))
-    of_images = fresh.seen / max(least * (1 - least), 0.01)
-    both = of_model + of_images
-    share = (of_model * fresh.expected[:, 0] + of_images * fresh.right / seen) / both
-    return (high - low) * (share - least), (high - low) / np.sqrt(both)
-
-
-def _guessed(task: Task, fresh: Fresh) -> np.ndarray:
-    """Returns sides, those of open levels as they are likely."""
-    likely = np.where(_likely(task, fresh)[0] >= 0, ACCEPTED, REJECTED)
-    return np.where(fresh.side == OPEN, likely, fresh.side)
-
-
-# Quantiles of a normal variable, for averaging costs.
-_NORMAL = np.array([-1.4, -0.6, 0.0, 0.6, 1.4])
-
-
-def _to_decide(task: Task, fresh: Fresh, error: float) -> np.ndarray:
-    """Returns about how many more images decide each level."""
-    total = task.num_images or 1
-    goal = Goal(1, task.threshold, task.bounds, total, task.block, error, 0.0)
-    off, doubt = _likely(task, fresh)
-    off = off[:, None] + doubt[:, None] * _NORMAL
-    needed = goal.to_decide(off, math.log(1 / error)).mean(axis=1)
-    left = np.maximum(total - fresh.seen, 0)
-    return np.clip(needed - fresh.seen, np.minimum(task.block, left), left)
+    assert state.strata is not None
+    stratum = state.fresh.stratum[state.first :]
+    return tallied(state.strata.volumes, stratum, side[state.first :])
