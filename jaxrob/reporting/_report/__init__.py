@@ -244,6 +244,7 @@ def _network(one: Results) -> dict[str, Any]:
             for run in one.runs
         ],
         "assessments": [_assessment(each) for each in with_plan(one)],
+        "domain": one.domain and parsed(one.domain.to_json()),
         "roma": one.roma
         and {
             "digest": parsed(one.roma.to_json())["digest"],
