@@ -209,7 +209,7 @@ def assess_domain(
     measure = checked_measure(measure, arguments.score)
     level = checked_confidence_level(confidence_level)
     criterion = Criterion(threshold, measure, alpha, Tolerance(), level)
-    check_few(strategy, criterion, None)
+    check_few(strategy, criterion, None, domain.alterations)
     criterion.check(classifier, False)
     levels_at, distribution = uniform(domain), ""
     if level_distribution is not None:

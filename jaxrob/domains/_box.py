@@ -36,7 +36,7 @@ from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._domain import Domain
 from jaxrob._engine.evaluate import Arguments, checked, prepare_run, source_ahead
-from jaxrob._engine.provenance import warn_of_copies
+from jaxrob._engine.provenance import warn_of_dependence
 from jaxrob._engine.queue import answer_parts
 from jaxrob.domains._assess import Axis, in_the_cube
 from jaxrob.domains._box_search import BoxSearch, block_of, own_blocks
@@ -86,7 +86,7 @@ class OperatingBox:
 
     axes: tuple[Axis, ...]
     threshold: Annotated[float, _UNIT]
-    measure: MEASURE
+    measure: Annotated[str, MEASURE]
     accepted_share: Annotated[float, _UNIT]
     confidence_level: Annotated[float, Number(above=0, below=1)]
     status: Annotated[str, Text(allowed=("validated", *_REASONS))]
@@ -207,7 +207,7 @@ def operating_box(
         arguments = arguments._replace(batch_size=block_of(len(dataset)))
     measure = checked_measure(measure, arguments.score)
     criterion = Criterion(threshold, measure, alpha, Tolerance(), level)
-    check_few(search, criterion, None)
+    check_few(search, criterion, None, domain.alterations)
     criterion.check(classifier, False)
     with (
         own_errors(),
@@ -221,7 +221,7 @@ def operating_box(
         is_found = state.status == "validated"
         ends = uniform(domain)(np.array(box)) if is_found else (None, None)
         if isinstance(run.dataset, Dataset):
-            warn_of_copies(run.source()["dataset"], len(run.dataset))
+            warn_of_dependence(run.source()["dataset"], len(run.dataset))
         assert subject.task.num_images is not None
         return OperatingBox(
             axes=tuple(
