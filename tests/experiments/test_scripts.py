@@ -304,6 +304,11 @@ SMALL = {
         ["tuned.json"],
         ["below 95 %: none"],
     ),
+    "domain_claims": (
+        ("domain_claims.py", "--kind=wrong_model", "--runs=3", "--output={}"),
+        ["domain_claims_wrong_model.json"],
+        ["'runs': 3"],
+    ),
     "rank_coverage": (
         ("rank_coverage.py", "--draws=2", "--num_images=50", "--networks=clear",
          "--networks=tied", "--output={}"),
