@@ -70,7 +70,7 @@ def test_a_part_that_is_missing_is_named(part):
 def shipped():
     for name in strategies.__all__:
         one = getattr(strategies, name)
-        if hasattr(one, "ask") and one is not strategies.Strategy:
+        if hasattr(one, "ask") and one not in (strategies.Strategy, strategies.Volume):
             with contextlib.suppress(TypeError, ValueError):
                 yield one()
 
