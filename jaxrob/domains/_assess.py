@@ -1,62 +1,46 @@
 """The accepted volume of a domain: on which share of its levels a network is good."""
 
 import dataclasses
-import jax
-import numpy as np
 import os
 import time
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import jax
+import numpy as np
 from jax.sharding import Mesh
+
 from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.texts import collected
-from jaxrob._arguments.texts import warn
-from jaxrob._assessment.assess import checked_measure
-from jaxrob._assessment.assess import provenance_of
-from jaxrob._assessment.assessment import MEASURE
-from jaxrob._assessment.assessment import Provenance
-from jaxrob._assessment.criterion import Criterion
-from jaxrob._assessment.criterion import Tolerance
-from jaxrob._assessment.criterion import named_setting
-from jaxrob._assessment.explore import SomeImages
-from jaxrob._assessment.explore import check_few
+from jaxrob._arguments.texts import collected, warn
+from jaxrob._assessment.assess import checked_measure, provenance_of
+from jaxrob._assessment.assessment import MEASURE, Provenance
+from jaxrob._assessment.criterion import Criterion, Tolerance, named_setting
+from jaxrob._assessment.explore import SomeImages, check_few
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import Score
-from jaxrob._codec import Array
-from jaxrob._codec import Document
-from jaxrob._codec import Integer
-from jaxrob._codec import Number
-from jaxrob._codec import Row
-from jaxrob._codec import Text
-from jaxrob._codec import document
-from jaxrob._codec import read
-from jaxrob._codec import refuse
-from jaxrob._dataset import BatchedDataset
-from jaxrob._dataset import Dataset
+from jaxrob._codec import (
+    Array,
+    Document,
+    Integer,
+    Number,
+    Row,
+    Text,
+    document,
+    read,
+    refuse,
+)
+from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
-from jaxrob._domain import Axis
-from jaxrob._domain import Domain
-from jaxrob._engine.evaluate import Arguments
-from jaxrob._engine.evaluate import checked
-from jaxrob._engine.evaluate import prepare_run
-from jaxrob._engine.evaluate import source_ahead
+from jaxrob._domain import Axis, Domain
+from jaxrob._engine.evaluate import Arguments, checked, prepare_run, source_ahead
 from jaxrob._engine.provenance import warn_of_dependence
 from jaxrob._keys import host_generator
-from jaxrob.domains._levels import by_distribution
-from jaxrob.domains._levels import uniform
+from jaxrob.domains._levels import by_distribution, uniform
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._counts import checked_confidence_level
-from jaxrob.strategies import Strategy
-from jaxrob.strategies import Volume
-from jaxrob.strategies._drive import Subject
-from jaxrob.strategies._drive import concluded
-from jaxrob.strategies._drive import drive
-from jaxrob.strategies._strategy import STATUSES
-from jaxrob.strategies._strategy import check_strategy
-from jaxrob.strategies._strategy import needs_scores
-from typing import Annotated
-from typing import Any
-from typing import TYPE_CHECKING
+from jaxrob.strategies import Strategy, Volume
+from jaxrob.strategies._drive import Subject, concluded, drive
+from jaxrob.strategies._strategy import STATUSES, check_strategy, needs_scores
 
 if TYPE_CHECKING:
     from numpyro.distributions import Distribution

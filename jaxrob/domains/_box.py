@@ -1,59 +1,35 @@
 """The operating box: the largest one of levels that is accepted almost everywhere."""
 
 import dataclasses
-import jax
-import numpy as np
 import os
 import time
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+import jax
+import numpy as np
 from jax.sharding import Mesh
-from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.checks import checked_integer
-from jaxrob._arguments.checks import checked_number
+
+from jaxrob._arguments.checks import check_type, checked_integer, checked_number
 from jaxrob._arguments.texts import readable
-from jaxrob._assessment.assess import checked_measure
-from jaxrob._assessment.assess import provenance_of
-from jaxrob._assessment.assessment import MEASURE
-from jaxrob._assessment.assessment import Provenance
-from jaxrob._assessment.criterion import Criterion
-from jaxrob._assessment.criterion import Tolerance
-from jaxrob._assessment.explore import SomeImages
-from jaxrob._assessment.explore import check_few
+from jaxrob._assessment.assess import checked_measure, provenance_of
+from jaxrob._assessment.assessment import MEASURE, Provenance
+from jaxrob._assessment.criterion import Criterion, Tolerance
+from jaxrob._assessment.explore import SomeImages, check_few
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import Score
-from jaxrob._codec import Array
-from jaxrob._codec import Document
-from jaxrob._codec import Integer
-from jaxrob._codec import Number
-from jaxrob._codec import Text
-from jaxrob._codec import document
-from jaxrob._codec import read
-from jaxrob._dataset import BatchedDataset
-from jaxrob._dataset import Dataset
+from jaxrob._codec import Array, Document, Integer, Number, Text, document, read
+from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
-from jaxrob._domain import Axis
-from jaxrob._domain import Domain
-from jaxrob._engine.evaluate import Arguments
-from jaxrob._engine.evaluate import checked
-from jaxrob._engine.evaluate import prepare_run
-from jaxrob._engine.evaluate import source_ahead
+from jaxrob._domain import Axis, Domain
+from jaxrob._engine.evaluate import Arguments, checked, prepare_run, source_ahead
 from jaxrob._engine.provenance import warn_of_dependence
 from jaxrob._engine.queue import answer_parts
 from jaxrob.domains._assess import in_the_cube
-from jaxrob.domains._box_search import BoxSearch
-from jaxrob.domains._box_search import block_of
-from jaxrob.domains._box_search import own_blocks
+from jaxrob.domains._box_search import BoxSearch, block_of, own_blocks
 from jaxrob.domains._levels import uniform
 from jaxrob.metrics._counts import checked_confidence_level
-from jaxrob.strategies._drive import Learn
-from jaxrob.strategies._drive import Seen
-from jaxrob.strategies._drive import Span
-from jaxrob.strategies._drive import Subject
-from jaxrob.strategies._drive import drive
-from typing import Annotated
-from typing import Any
+from jaxrob.strategies._drive import Learn, Seen, Span, Subject, drive
 
 _UNIT = Number(at_least=0, at_most=1)
 _Ends = Annotated[np.ndarray | None, Array("d")]

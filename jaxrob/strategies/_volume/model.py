@@ -77,8 +77,10 @@ class Model(NamedTuple):
         variance = _variance(self.parameters) - np.square(spread).sum(axis=0)
         chosen, known = [], spread
         for _ in range(number):
-            deviation = np.sqrt(np.maximum(variance, 0))
-            one = int((_STRADDLE * deviation - np.abs(mean)).argmax())
+            gain = _STRADDLE * np.sqrt(np.maximum(variance, 0)) - np.abs(mean)
+            # The same level would show the same images again.
+            gain[chosen] = -np.inf
+            one = int(gain.argmax())
             chosen.append(one)
             shared = _covariance(self.parameters, points[[one]], points)[0]
             shared = shared - known[:, one] @ known

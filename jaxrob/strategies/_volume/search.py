@@ -57,7 +57,7 @@ _MOST = 20_000
 _EXPLORED, _MOST_LEARNT = 0.35, 200
 # What another refinement gains, as a share of all images at each unsure level; how many
 # these are for their share in half widths; the share that may stay open.
-_GAIN, _UNSURE_LEVELS, _MAY_STAY_OPEN = 0.13, 1.4, 0.6
+_GAIN, _UNSURE_LEVELS, _MAY_STAY_OPEN = 0.05, 1.4, 0.6
 # A round asks for this share of the levels planned, or all if few are left.
 _ROUND, _FEW_LEFT = 0.7, 1.4
 # Attempts with numbers fixed in advance plan for this share of the width, and share
