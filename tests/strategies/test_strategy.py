@@ -1,29 +1,29 @@
 """What a strategy must have and receives, how it is driven, and fixed levels."""
 
 import contextlib
-import jax.numpy as jnp
 import math
+
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from jaxrob import strategies
-from jaxrob.metrics import RULES
-from jaxrob.metrics import heaviside_robustness
-from jaxrob.strategies import ASAP
-from jaxrob.strategies import Found
-from jaxrob.strategies import History
-from jaxrob.strategies import Including
-from jaxrob.strategies import Random
-from jaxrob.strategies import Task
-from jaxrob.strategies import Uniform
-from jaxrob.strategies import all_images
-from jaxrob.strategies import sample
-from jaxrob.strategies._drive import Seen
-from jaxrob.strategies._drive import Subject
-from jaxrob.strategies._drive import drive
 from scipy import stats
+
+from jaxrob import strategies
+from jaxrob.metrics import RULES, heaviside_robustness
+from jaxrob.strategies import (
+    ASAP,
+    Found,
+    History,
+    Including,
+    Random,
+    Task,
+    Uniform,
+    all_images,
+    sample,
+)
+from jaxrob.strategies._drive import Seen, Subject, drive
 
 TASK = Task(0.0, 1.0, 0.8)
 
