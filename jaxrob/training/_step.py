@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.core import Tracer
 
 from jaxrob._arguments.messages import failed_on_images
 from jaxrob._classifiers.classifier import Classifier
@@ -81,11 +82,10 @@ def network_of(module: Any) -> Network:
 
 
 def _of_linen(module: Any) -> Network:
-    # On a CPU, LLVM would spend one to three seconds on what runs once; same bits.
-    options = {"xla_backend_optimization_level": 1}
-    options = options if jax.default_backend() == "cpu" else None
-
     def start(key: jax.Array, images: jax.Array) -> tuple[Any, Any]:
+        # On a CPU, LLVM would spend one to three seconds on what runs once; same bits.
+        is_run = jax.default_backend() == "cpu" and not isinstance(images, Tracer)
+        options = {"xla_backend_optimization_level": 1} if is_run else None
         variables = jax.jit(module.init, compiler_options=options)(key, images)
         params = variables["params"]
         return params, {k: value for k, value in variables.items() if k != "params"}

@@ -259,14 +259,6 @@ def test_answers_of_a_slow_classifier_are_kept_level_by_level(dataset, tmp_path)
     assert len(calls) - failing <= len(levels) - (failing - 3) + 3
 
 
-def test_calls_of_few_images_share_the_networks_program(dataset):
-    classifier = jaxrob.Classifier(linear, 5 * WEIGHTS)
-    evaluate(classifier, dataset, [0.5], alterations.brightness())
-    programs = step.answer_at_levels._cache_size()
-    evaluate(classifier, dataset, [0.5], alterations.contrast())
-    assert step.answer_at_levels._cache_size() == programs
-
-
 @pytest.mark.slow
 def test_new_variables_and_any_number_of_levels_compile_nothing(dataset):
     def both():

@@ -200,7 +200,7 @@ class TestJournal:
         source = functools.partial(provenance, classifier, DATASET, KEY, mesh.mesh)
         read = OfClasses(classifier, 4).read
         with cached_answers_in(
-            path, classifier, fingerprinted, source, mesh, read
+            path, classifier, fingerprinted, source, mesh, read, None
         ) as cached:
             return answered(parts, classifier, cached=cached)[1]
 
