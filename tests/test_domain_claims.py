@@ -53,6 +53,7 @@ def true_share(levels):
     return np.mean((moved > 0.5) != (VALUES > 0.5)[:, None])
 
 
+@pytest.mark.slow
 def test_recorded_levels_have_the_probability_that_counting_gives(tmp_path):
     journal = tmp_path / "journal"
     found = failure(relative=0.05, journal=journal)
@@ -76,6 +77,7 @@ def test_recorded_levels_have_the_probability_that_counting_gives(tmp_path):
     assert first == second
 
 
+@pytest.mark.slow
 def test_distributions_have_the_probability_that_many_levels_give():
     each = [dist.Uniform(-0.2, 0.2), dist.Uniform(-0.1, 0.3)]
     joint = dist.Uniform(np.array([-0.2, -0.1]), np.array([0.2, 0.3])).to_event(1)
@@ -154,6 +156,7 @@ def drawn(shares, margins, seed, relative=0.2):
     return _draws.search(wanted, order, Table(shares, margins, rng))[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steepness", [0.0, 1.5, 4.0])
 def test_intervals_of_drawn_counts_hold_the_truth(steepness):
     rng = np.random.default_rng(11)
@@ -201,6 +204,7 @@ def accepted(found, threshold=0.75):
     return (right >= threshold).mean()
 
 
+@pytest.mark.slow
 def test_a_box_is_accepted_as_it_says(tmp_path):
     journal = tmp_path / "journal"
     found = box(journal=journal)
@@ -218,6 +222,7 @@ def test_a_box_is_accepted_as_it_says(tmp_path):
     assert "shift 2" in repr(back) and "confidence" in repr(back)
 
 
+@pytest.mark.slow
 def test_fixed_faces_are_kept_or_refused():
     found = box(fixed={"shift": (-0.02, 0.05), "shift 2": (None, 0.0)})
     assert found.status == "validated" and accepted(found) >= 0.9
@@ -236,6 +241,7 @@ def test_there_is_no_box_where_the_unaltered_level_is_rejected():
     assert box(budget=3000).status == "budget"
 
 
+@pytest.mark.slow
 def test_the_unaltered_level_may_lie_on_a_face():
     one_sided = dataclasses.replace(SHIFT, lower=0.0)
     found = box(Domain([one_sided, SHIFT]))
@@ -292,6 +298,7 @@ def claims(search, accuracy, seed, number=256):
     return drive(search, [subject], at_once(look))[0].state
 
 
+@pytest.mark.slow
 def test_a_wrong_model_seldom_makes_a_box_claim_too_much():
     search = TooLarge(0.99, 10**7, np.full((2, 2), np.nan))
     states = [

@@ -186,6 +186,7 @@ def test_the_accepted_volume_is_that_of_a_grid_and_resumes(tmp_path):
     assert dataclasses.replace(again, seconds=found.seconds).to_json() == back.to_json()
 
 
+@pytest.mark.slow
 def test_levels_follow_the_distribution():
     points = np.random.default_rng(0).random((4000, 2))
     each = [dist.Normal(0, 20), dist.Uniform(-1, 0.5)]

@@ -219,6 +219,18 @@ def test_other_orders_are_mended_by_name_and_refused_by_place(tmp_path):
     with pytest.raises(ValueError, match="labels"):
         by_place = alterations.recorded({1: jaxrob.Dataset(darker(4), ASCENDING[::-1])})
         jaxrob.evaluate(classifier(), dataset(), by_place, [1])
+    with pytest.raises(ValueError, match="class_names"):
+        named = jaxrob.Dataset(darker(4), ASCENDING, class_names=["b", "a", "c"])
+        given = dataset(class_names=["a", "b", "c"])
+        jaxrob.evaluate(classifier(), given, alterations.recorded({1: named}), [1])
+
+
+def test_pictures_at_the_identity_are_those_given():
+    others = darker(4)
+    others[0] = images()[0]
+    found = alterations.recorded({0: jaxrob.Dataset(others, ASCENDING), 1: dataset()})
+    curve = jaxrob.evaluate(classifier(), dataset(), found, [0])
+    np.testing.assert_array_equal(curve.predicted[0], unaltered(others))
 
 
 def test_damaged_arrays_are_refused(tmp_path):

@@ -217,7 +217,6 @@ def paired(alteration: T, dataset: Any) -> T | Recorded:
         if level == alteration.identity:
             if (np.asarray(one.images[0]) != np.asarray(dataset.images[0])).any():
                 raise ValueError(f"{where} is the identity, but its pictures differ")
-            found[level] = None
     new = dataclasses.replace(pictures, at=found, _paired=[])
     again = dataclasses.replace(alteration, about=about, pictures=new)
     new._paired[:] = pictures._paired[:] = dataset, again
@@ -321,6 +320,11 @@ def _in_order(where: str, one: Dataset, dataset: Dataset) -> Dataset:
         raise ValueError(
             f"{where} must have the unaltered pictures' shape {other}; got {size}. "
             "Read both in one way: jaxrob.data.image_folder(path, resize=, crop=)"
+        )
+    if None is not one.class_names != dataset.class_names is not None:
+        raise ValueError(
+            f"{where} must have the unaltered pictures' class_names, in one order: "
+            f"{dataset.class_names}; got {one.class_names}"
         )
     if are_classes(one.labels) and are_classes(dataset.labels):
         if number := np.count_nonzero(one.labels != dataset.labels):

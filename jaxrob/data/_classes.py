@@ -25,6 +25,8 @@ _HEADERS = re.compile(r"(file|image|img|picture|path|name|id|[ _-])+", re.IGNORE
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 # Numbers in quotes, brackets, bytes or a tensor's text, and of other scripts.
 _WRAPPED = re.compile(r"\W*([\w.]+\(|b['\"])?\W*\d+([.,]0*)?(,.*\))?\W*")
+_DIGITS = re.compile(r"[0-9]+")
+_HEXADECIMAL = re.compile(r"0x[0-9a-f]+", re.IGNORECASE)
 
 
 def checked_class_names(class_names: Any) -> tuple[str, ...] | None:
@@ -78,7 +80,12 @@ def numbered(
             return numbers.astype(np.int64), names
     if names is None:
         names = tuple(sorted(set(classes)))
-        if len(names) > 1 and all(map(_WRAPPED.fullmatch, names)):
+        forms = {_DIGITS.sub("0", name) for name in names}
+        by_number = sorted(names, key=lambda one: [*map(int, _DIGITS.findall(one))])
+        is_one_form = len(forms) == 1 and by_number != [*names]
+        is_hexadecimal = all(map(_HEXADECIMAL.fullmatch, names))
+        is_wrapped = is_hexadecimal or all(map(_WRAPPED.fullmatch, names))
+        if len(names) > 1 and (is_one_form or is_wrapped):
             raise ValueError(
                 f"{places[0]}: {classes[0][:40]!r} is an integer in another form. "
                 "Write it plainly, or list the classes: class_names="
@@ -118,7 +125,7 @@ def _number(text: str) -> float:
 def check_sorted(folders: Sequence[str], path: pathlib.Path) -> None:
     """Rejects folders whose numbers are in another order than their sorted names."""
     numbers = sorted(filter(_NUMBER.fullmatch, folders), key=_number)
-    if numbers != sorted(numbers):
+    if numbers != sorted(numbers) or (numbers and _number(numbers[0]) < 0):
         by_number = [*numbers, *sorted(set(folders) - set(numbers))]
         raise ValueError(
             f"{path}: its folders are numbers, of unknown order. Say "

@@ -178,6 +178,7 @@ def test_one_file_has_one_content(assess, tmp_path):
     assert not (tmp_path / "a.xml").exists()
 
 
+@pytest.mark.slow
 def test_a_domain_has_requirements_a_plan_and_a_place_in_the_report(
     jaxrob_command, tmp_path
 ):

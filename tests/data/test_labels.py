@@ -167,6 +167,10 @@ def test_folders_that_are_numbers_need_their_order(folder):
         assert f"class_names={names}" in str(caught.value)
         found = load(folder.parent / "numbers", class_names=names)
         assert found.labels[sorted(order).index("10")] == names.index("10")
+    for name in ("-1", "0", "1"):
+        shutil.copytree(folder / "ant", folder.parent / "signed" / name)
+    with pytest.raises(ValueError, match="class_names"):
+        load(folder.parent / "signed")
 
 
 @pytest.mark.parametrize(
@@ -229,6 +233,7 @@ def test_npz_files(tmp_path):
         "tf.Tensor({}, shape=(), dtype=int64)",
         "{},0",
         "{}\0",
+        *("{}L", "{}/12", "class {}", "{:#x}"),
     ],
 )
 def test_integers_in_another_form_are_no_names(form):

@@ -81,6 +81,7 @@ def test_hopeless_boundaries_are_bounded():
     assert (result.log_high >= log_p).all()
 
 
+@pytest.mark.slow
 def test_particles_contradict_by_a_greater_answer_or_where_no_draw_is(monkeypatch):
     def changed(*args, **kwargs):
         seen = evidence(*args, **kwargs)

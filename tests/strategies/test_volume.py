@@ -27,6 +27,7 @@ def test_volumes_of_shapes_are_exact(name):
         assert accepted == pytest.approx(one.volume, abs=0.006)
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_volume_as_often_as_they_say():
     """Of all shapes: if 5 % miss, more than 6 of 40 do so in one of 100 sets."""
     missed = missed_there = 0
@@ -115,6 +116,7 @@ def test_a_search_depends_on_its_seed_and_answers_alone():
     assert other[1].interval != found[0][1].interval
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 5, 12])
 def test_any_number_of_alterations(d):
     task = Task((0.0,) * d, (1.0,) * d, 0.8, num_images=50)
