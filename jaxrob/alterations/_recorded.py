@@ -251,7 +251,8 @@ def _parts(path: pathlib.Path) -> list[Dataset]:
     if left or not each or labels.shape != images.shape[:1]:
         raise ValueError(
             f"{path}: expected as many pictures of each of {_NUM_SEVERITIES} severities"
-            f", and in labels.npy a label of each; got the shape {images.shape}"
+            f", and in labels.npy a label of each; got the shapes {images.shape} and "
+            f"{labels.shape}"
         )
     rows = [slice(at, at + each) for at in range(0, len(images), each)]
     return [Dataset(images[some], labels[some], name=path.name) for some in rows]
