@@ -181,9 +181,11 @@ def alter(
     """Alters each image at its level as a run did; None without a run's program."""
     # It is there already, and takes longer to compile than some copies to alter.
     programs = _programs(alteration, images)
-    if not programs or programs[0][0] < len(images):
+    if not programs:
         return None
     size, mesh = programs[0]
+    if size < len(images) or mesh.is_multi_process:
+        return None
     rows, wanted = np.arange(size) % len(images), np.unique(levels)
     pixels, numbers = put((images[rows], index[rows]), sharded(mesh))
     prepared = preparing(pixels, numbers, put_whole(key, mesh), alteration, mesh).run()
