@@ -110,7 +110,7 @@ def _choose_programs(
     kept, answerer = execution.kept, execution.answerer
     if kept.is_apart is None:
         each = number / alterations if number else math.inf
-        apart = is_apart(execution.info, images, each, alterations, execution.mesh)
+        apart = is_apart(execution.info, images, each, execution.mesh)
         kept.is_apart = apart and not answerer.is_on_host
 
 
@@ -123,7 +123,7 @@ def shared_size(
     rows, length = rows_for(classifier, shape, mesh), len(dataset)
     size = images_in_block(classifier, rows, length, batch_size, mesh)
     info = trace_info(classifier, shape)
-    apart = is_apart(info, size, length * levels, 1, mesh)
+    apart = is_apart(info, size, length * levels, mesh)
     return size if apart and on_host(classifier.apply_fn) is None else None
 
 
@@ -313,7 +313,7 @@ def _seconds(
         asked = altered(ask, mesh) if apart else ask
         return execution.answerer.dispatch(asked)
 
-    apart = is_apart(execution.info, size, math.inf, 1, mesh)
+    apart = is_apart(execution.info, size, math.inf, mesh)
     jax.block_until_ready(run())
     return min(_timed(run) for _ in range(_REPEATS)) / on_each
 

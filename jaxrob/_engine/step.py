@@ -46,18 +46,16 @@ _FEW_FOR_A_ROUND = 2**36
 _FEW_ANSWERS = 2**13
 
 
-def is_apart(
-    info: TraceInfo, images: int, number: float, alterations: int, mesh: ImageMesh
-) -> bool:
+def is_apart(info: TraceInfo, images: int, number: float, mesh: ImageMesh) -> bool:
     """Whether a network and what alters its images are compiled as two programs."""
-    # All alterations then share the network's, which takes longest to
+    # All alterations, and later calls, then share the network's, which takes longest to
     # compile: eight on an MNIST CNN take 10.6 s of CPU time for 15.4. But a level's
     # images are copied and written to new memory, 1 to 10 us an image. So long runs
     # have one program for both, unless the network takes far longer; and so do
     # perceptrons, except on few images. The number of answers is one alteration's in
     # the first round.
     operations = info.operations
-    has_few = alterations > 1 and number <= _FEW_ANSWERS
+    has_few = number <= _FEW_ANSWERS
     is_short = operations < _FEW_FOR_A_ROUND / max(number, 1)
     return platform(mesh) == "cpu" and (
         operations * images >= _MANY_FOR_A_LEVEL

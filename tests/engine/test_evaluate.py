@@ -101,7 +101,11 @@ def test_answers_do_not_depend_on_the_order_or_split_of_levels(classifier, datas
         assert_equal_answers(curve, *expected)
 
 
-def test_batches_of_any_length_give_the_answers_of_the_array(classifier, dataset):
+def test_batches_of_any_length_give_the_answers_of_the_array(
+    classifier, dataset, monkeypatch
+):
+    # Of an unknown number of images a CPU has one program, so of these too.
+    monkeypatch.setattr(step, "_FEW_ANSWERS", 0)
     levels = [0.0, 0.1]
     reference = evaluate(classifier, dataset, levels, batch_size=40)
     for cuts in ([1, 30, 31, 90], list(range(3, NUM_IMAGES, 3))):
@@ -257,6 +261,14 @@ def test_answers_of_a_slow_classifier_are_kept_level_by_level(dataset, tmp_path)
     # All but those under way and the one dispatched ahead. Each run has a call more
     # that looks for mistakes, and one of them another.
     assert len(calls) - failing <= len(levels) - (failing - 3) + 3
+
+
+def test_calls_of_few_images_share_the_networks_program(dataset):
+    classifier = jaxrob.Classifier(linear, 5 * WEIGHTS)
+    evaluate(classifier, dataset, [0.5], alterations.brightness())
+    programs = step.answer_at_levels._cache_size()
+    evaluate(classifier, dataset, [0.5], alterations.contrast())
+    assert step.answer_at_levels._cache_size() == programs
 
 
 @pytest.mark.slow
