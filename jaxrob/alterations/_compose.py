@@ -337,7 +337,7 @@ def _check_takes_an_image(fixed: Callable[..., Any]) -> None:
     except TypeError as error:
         raise TypeError(
             "followed_by: fixed must be a function of an image alone; got "
-            f"{_name_of_fixed(fixed)}{signature}"
+            f"{_name_of_fixed(fixed)}: {error}"
         ) from error
 
 

@@ -143,7 +143,7 @@ def move_boxes(
       alteration: one that does not move pixels, or says where to (`unmoved_reason`).
       boxes: `[M, 4 + ...]`, x1, y1, x2, y2 in pixels from the picture's top left corner
         (a box of its first pixel is 0, 0, 1, 1), then anything, such as a confidence.
-        M may be 0.
+        M may be 0. A box without width or height is left out at every level.
       level: the level, in the alteration's range.
       size: the picture's height and width.
 

@@ -26,6 +26,7 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 # Numbers in quotes, brackets, bytes or a tensor's text, and of other scripts.
 _WRAPPED = re.compile(r"\W*([\w.]+\(|b['\"])?\W*\d+([.,]0*)?(,.*\))?\W*")
 _DIGITS = re.compile(r"[0-9]+")
+_COMMA = re.compile(r"^([+-]?[0-9]+),([0-9]+)$")
 _HEXADECIMAL = re.compile(r"0x[0-9a-f]+", re.IGNORECASE)
 
 
@@ -152,7 +153,8 @@ def read_labels(
         text = _text(path)
         line = text.lstrip().partition("\n")[0]
         # Spreadsheets write semicolons where numbers have commas.
-        mark = ";" if ";" in line and "," not in line else ","
+        others = (mark for mark in ";\t" if mark in line and "," not in line)
+        mark = next(others, ",")
         rows = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
         for number, row in enumerate(rows, 1):
             if not any(row):
@@ -182,8 +184,10 @@ def read_labels(
                 taken = repr(header[1]) if len(header) > 1 else "the second"
                 warn(f"{path}: {taken} of its columns is taken for the label")
             row += [""] * (len(header) - len(row))
-            values = tuple(row[header.index(name)].strip() for name in columns)
-            labelled[pictures[picture]] = Labelled(label, place, values)
+            values = [row[header.index(name)].strip() for name in columns]
+            if mark == ";":
+                values = [_COMMA.sub(r"\1.\2", one) for one in values]
+            labelled[pictures[picture]] = Labelled(label, place, tuple(values))
     except csv.Error as error:
         raise ValueError(f"{path}: not a CSV file: {error}") from error
     if not labelled:
