@@ -160,7 +160,7 @@ def test_names_are_levels_in_their_order_and_may_hold_the_identity():
     page = reporting.to_html([reporting.Results("net", None, (result,))])
     assert "dusk" in page and "polyline" not in page
     assert {one.get_linestyle() for one in result.plot().lines} == {"None", "--", ":"}
-    with pytest.raises(ValueError, match="level 1"):  # Its pictures are others.
+    with pytest.raises(ValueError, match="studio"):  # Its pictures are others.
         found = alterations.recorded(given, identity="studio")
         jaxrob.evaluate(classifier(), given["dusk"], found, [2])
 

@@ -205,11 +205,11 @@ def paired(alteration: T, dataset: Any) -> T | Recorded:
     pictures, about = alteration.pictures, alteration.about
     if pictures._paired and pictures._paired[0] is dataset:
         return pictures._paired[1]
-    found = dict(pictures.at)
+    found, names = dict(pictures.at), dict(zip(pictures.at, pictures.names))
     for level, one in pictures.at.items():
         if one is None:
             continue
-        where = f"{alteration.name}: level {level:g}"
+        where = f"{alteration.name}: level {names.get(level, f'{level:g}')}"
         if isinstance(one, pathlib.Path):
             one, note = _opened(one, dataset)
             about = dataclasses.replace(about, parameters={**about.parameters, **note})

@@ -214,8 +214,8 @@ def _benchmark_errors(name: str, curves: Any, relative: bool) -> list[_Errors]:
     if missing:
         raise ValueError(
             f"{name} must hold all {len(ALEXNET)} corruptions of the benchmark, or the "
-            f"mean is another number; got {len(ALEXNET) - len(missing)}: "
-            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+            f"mean is another number; got {', '.join(by_name)} without "
+            f"{', '.join(missing)}"
         )
     errors = [_errors_of(f"{name}: {key}", by_name[key], relative) for key in ALEXNET]
     stands_for: dict[int, str] = {}

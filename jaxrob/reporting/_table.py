@@ -20,6 +20,7 @@ from jaxrob.reporting._words import (
     excursions,
     full_evaluations,
     level_of,
+    listed_levels,
     request_text,
 )
 
@@ -136,7 +137,9 @@ _COLUMNS: _Columns = {
     ),
     "unaltered": lambda row, one: _value(row, one, "unaltered", one.identity),
     "worst": lambda row, one: _value(row, one, "lowest", row["lowest_at"]),
-    "at": lambda row, one: f"{row['lowest_at']:.4g}",
+    "at": lambda row, one: (
+        (listed_levels(one) or {}).get(at := row["lowest_at"]) or f"{at:.4g}"
+    ),
     "robustness": lambda row, one: robustness_text(one, ".2%"),
     "error bound": lambda row, one: _share(row["error_bound"], "± "),
     "interval": lambda row, one: "{:.1%} - {:.1%}".format(*one.confidence_interval),
