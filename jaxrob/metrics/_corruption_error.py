@@ -212,10 +212,12 @@ def _benchmark_errors(name: str, curves: Any, relative: bool) -> list[_Errors]:
         by_name[key] = one
     missing = [key for key in ALEXNET if key not in by_name]
     if missing:
+        others = [key for key in by_name if key not in ALEXNET]
         raise ValueError(
             f"{name} must hold all {len(ALEXNET)} corruptions of the benchmark, or the "
-            f"mean is another number; got {', '.join(by_name)} without "
-            f"{', '.join(missing)}"
+            f"mean is another number; got {len(by_name)}, {', '.join(others) or 'none'}"
+            f" not of it: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} "
+            "missing"
         )
     errors = [_errors_of(f"{name}: {key}", by_name[key], relative) for key in ALEXNET]
     stands_for: dict[int, str] = {}
