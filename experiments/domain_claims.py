@@ -22,8 +22,9 @@ import numpy as np
 from absl import app, flags
 from common import define, files, known_domains, startup
 
+from jaxrob._assessment.explore import block_of, own_blocks
 from jaxrob.domains import _draws
-from jaxrob.domains._box_search import BoxSearch, State, block_of, own_blocks
+from jaxrob.domains._box_search import BoxSearch, State
 from jaxrob.domains._grow import Box, cloud_of, grown
 from jaxrob.strategies import Task
 from jaxrob.strategies._drive import Seen, Span, Subject, at_once, drive

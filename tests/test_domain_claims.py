@@ -11,8 +11,9 @@ from numpyro import distributions as dist
 
 import jaxrob
 from jaxrob import Domain
+from jaxrob._assessment.explore import block_of, own_blocks
 from jaxrob.domains import _draws
-from jaxrob.domains._box_search import BoxSearch, block_of, levels_needed, own_blocks
+from jaxrob.domains._box_search import BoxSearch, levels_needed
 from jaxrob.domains._failure import of_population
 from jaxrob.domains._grow import Box
 from jaxrob.strategies import Task

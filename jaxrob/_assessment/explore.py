@@ -195,11 +195,19 @@ class AllImages(_Answers):
 class SomeImages(_Answers):
     """The answers on the images that were asked for, at every level.
 
-    The images come in one random order, the same for all levels and alterations.
+    The images come in one random order, the same for all levels and alterations. With a
+    seed each level has its blocks in an order of its own.
     """
 
-    def __init__(self, run: Run, criterion: Criterion, strategy: Strategy) -> None:
+    def __init__(
+        self,
+        run: Run,
+        criterion: Criterion,
+        strategy: Strategy,
+        seed: int | None = None,
+    ) -> None:
         super().__init__(run, criterion, strategy)
+        self._seed = seed
         self._num_classes = run.execution.info.num_classes
         self._data = counted(run.dataset)
         labels = np.asarray(self._data.labels)
@@ -216,15 +224,24 @@ class SomeImages(_Answers):
     def look(self, spans: Sequence[Span], learn: Learn) -> None:
         if not spans:
             return
-        run, start = self.run, time.perf_counter()
-        wanted = [
-            one._replace(alteration=run.alterations[one.alteration]) for one in spans
+        run, task, start = self.run, self.subjects[0].task, time.perf_counter()
+        places = [
+            [slice(one.start, one.stop)]
+            if self._seed is None
+            else own_blocks(one, task)
+            for one in spans
         ]
-        found = answer_parts(run.execution, self._data, wanted, self._order)
+        wanted = [
+            Span(run.alterations[span.alteration], span.level, part.start, part.stop)
+            for span, parts in zip(spans, places)
+            for part in parts
+        ]
+        given = run.execution, self._data, wanted, self._order, task.block
+        found = iter(answer_parts(*given))
         amounts = [(span.alteration, span.length) for span in spans]
         self._took(time.perf_counter() - start, amounts)
-        for span, answers in zip(spans, found):
-            learn(span, self._kept(span, answers))
+        for span, parts in zip(spans, places):
+            learn(span, self._kept(span, [(part, next(found)) for part in parts]))
 
     def exploration(self, place: int, explored: Explored) -> Exploration:
         criterion, rows = self._criterion, self._rows[place]
@@ -259,7 +276,8 @@ class SomeImages(_Answers):
         return [self._rows[place][level] for level in levels_of(levels)]
 
     def _task(self, one: Any) -> Task:
-        measure, number = self._measure, len(self._order)
+        measure, number, seed = self._measure, len(self._order), self._seed
+        block = BLOCK if seed is None else block_of(number)
         return Task(
             one.lower,
             one.upper,
@@ -267,24 +285,26 @@ class SomeImages(_Answers):
             one.identity,
             number,
             measure.bounds,
-            min(BLOCK, number),
+            min(block, number),
             self._criterion.confidence_level,
             self._groups,
+            seed or 0,
         )
 
-    def _kept(self, span: Span, answers: Any) -> Seen:
+    def _kept(self, span: Span, found: Sequence[tuple[slice, Any]]) -> Seen:
         rows, total = self._rows[span.alteration], len(self._order)
         if span.level not in rows:
             room = self.run.execution.kind.empty((total,))
-            rows[span.level] = _Row(room, np.empty(total), 0)
+            rows[span.level] = _Row(room, np.empty(total), np.array([], int))
         row = rows[span.level]
-        where = slice(span.start, span.stop)
-        for whole, some in zip(row.answers, answers):
-            whole[where] = some
-        row.scores[where] = self._measure.score(answers, self._labels[where])
-        rows[span.level] = row._replace(number=span.stop)
-        scores = row.scores[: span.stop]
-        return Seen(float(scores.mean()), span.stop, scores)
+        for part, answers in found:
+            for whole, some in zip(row.answers, answers):
+                whole[part] = some
+            row.scores[part] = self._measure.score(answers, self._labels[part])
+        new = [np.arange(part.start, part.stop) for part, _ in found]
+        row = row._replace(places=np.concatenate([row.places, *new]))
+        rows[span.level], scores = row, row.scores[row.places]
+        return Seen(float(scores.mean()), len(scores), scores)
 
     def curve(self, levels: np.ndarray, seen: Sequence["_Row"]) -> AnyCurve:
         kind = self.run.execution.kind
@@ -293,7 +313,7 @@ class SomeImages(_Answers):
             return ReducedCurve(levels, counts, self._criterion.alpha)
         scores = np.full((len(levels), len(self._order)), np.nan)
         for row, one in zip(scores, seen):
-            row[self._order[: one.number]] = one.scores[: one.number]
+            row[self._order[one.places]] = one.scores[one.places]
         return kind.curve(levels, Scored(scores), self._labels)
 
     def _with_worth(self, counts: list[Counts]) -> Counts:
@@ -306,7 +326,7 @@ class SomeImages(_Answers):
         return whole._replace(groups=Worth(measure.name, inputs, freedom))
 
     def _counts(self, row: "_Row") -> Counts:
-        part = slice(row.number)
+        part = row.places
         given = row.answers.predicted[part].astype(int)
         if self._criterion.alpha is not None:
             limit = unknown_threshold(self._criterion.alpha)
@@ -328,7 +348,35 @@ class _Row(NamedTuple):
 
     answers: Any  # [N]
     scores: np.ndarray  # float64 [N]
-    number: int  # of images classified
+    places: np.ndarray  # int, of the images classified, as they came
+
+    @property
+    def number(self) -> int:
+        return len(self.places)
+
+
+# Images of a block, and the fewest blocks of a level's own order: few would make levels
+# wrong together.
+_OWN_BLOCK, _FEWEST_BLOCKS = 64, 16
+
+
+def block_of(num_images: int) -> int:
+    """Returns how many images make a block, where levels have orders of their own."""
+    return min(_OWN_BLOCK, math.ceil(num_images / _FEWEST_BLOCKS))
+
+
+def own_blocks(span: Span, task: Task) -> list[slice]:
+    """Returns which images, of the one random order, a span of a level's own are."""
+    assert task.num_images is not None
+    total, block = task.num_images, task.block
+    number = math.ceil(total / block)
+    rng = np.random.default_rng(
+        [task.seed, *np.array(span.level).view(np.uint32).tolist()]
+    )
+    # The last block may be shorter.
+    order = [*rng.permutation(number - 1).tolist(), number - 1]
+    places = order[span.start // block : math.ceil(span.stop / block)]
+    return [slice(one * block, min((one + 1) * block, total)) for one in places]
 
 
 def _sampling(task: Task, history: History, found: Found, number: int) -> Sampling:

@@ -159,15 +159,17 @@ def answer_parts(
     dataset: Dataset | CountedBatches,
     parts: Sequence[Span],
     order: np.ndarray,
+    block: int = BLOCK,
 ) -> list[Any]:
     """Returns the classifier's answers on parts of the images, in a random order."""
+    # Parts are of so many images, or multiples.
     # An image's noise depends on its index in the data set, not on its position in the
     # order. So the answers equal those of `evaluate_queue`, up to rounding. Levels of
     # one alteration that need the same block share steps, and alterations share blocks.
     # The caller has checked the arguments as `evaluate` does.
     source = dataset if isinstance(dataset, Dataset) else dataset.batches
     check_same_request(execution, parts, order)
-    cut, kind = _images_in_block(execution), execution.kind
+    cut, kind = _images_in_block(execution, block), execution.kind
     answers = [kind.empty((part.length,)) for part in parts]
 
     def new_task(places: list[int]) -> EvaluationTask:
@@ -196,12 +198,12 @@ def answer_parts(
     return answers
 
 
-def _images_in_block(execution: Execution) -> int:
+def _images_in_block(execution: Execution, block: int) -> int:
     """Returns the images in a block: a multiple of a host network's batch size."""
     asked = execution.batch_size
     if asked is None:
         fitting = execution.rows // execution.mesh.size
-        asked = min(BLOCK, 2 ** int(math.log2(max(fitting, 1))))
+        asked = min(block, 2 ** int(math.log2(max(fitting, 1))))
     batch = batch_size_of(execution.classifier)
     return math.ceil(asked / batch) * batch
 

@@ -208,9 +208,9 @@ def assess_domain(
         prepare_run(arguments) as prepared,
         source_ahead(prepared) as run,
     ):
-        answers, start = SomeImages(run, criterion, strategy), time.perf_counter()
-        (own,) = run.alterations
-        subject = in_the_cube(answers.subjects[0], key, levels_at)
+        answers = SomeImages(run, criterion, strategy, seed_of(key))
+        (own,), start = run.alterations, time.perf_counter()
+        subject = in_the_cube(answers.subjects[0], levels_at)
         (explored,) = drive(strategy, [subject], answers.look)
         seconds = time.perf_counter() - start
         found = concluded(strategy, subject, explored)
@@ -257,14 +257,18 @@ def assess_domain(
         )
 
 
-def in_the_cube(
-    subject: Subject, key: jax.Array | None, levels_at: Callable[..., np.ndarray]
-) -> Subject:
+def seed_of(key: jax.Array | None) -> int:
+    return 0 if key is None else int(host_generator(key).integers(2**31))
+
+
+def in_the_cube(subject: Subject, levels_at: Callable[..., np.ndarray]) -> Subject:
     """The strategy sees the unit cube, the classifier the levels there."""
-    number = np.size(subject.task.lower)
-    seed = 0 if key is None else int(host_generator(key).integers(2**31))
-    task = subject.task._replace(
-        lower=(0.0,) * number, upper=(1.0,) * number, identity=None, seed=seed
+    task = subject.task
+    identity = task.positions_of(np.array(task.identity))
+    task = task._replace(
+        lower=(0.0,) * len(identity),
+        upper=(1.0,) * len(identity),
+        identity=tuple(identity.tolist()),
     )
 
     def canonical(points: np.ndarray) -> np.ndarray:

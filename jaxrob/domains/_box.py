@@ -24,12 +24,11 @@ from jaxrob._devices.host_function import own_errors
 from jaxrob._domain import Axis, Domain
 from jaxrob._engine.evaluate import Arguments, checked, prepare_run, source_ahead
 from jaxrob._engine.provenance import warn_of_dependence
-from jaxrob._engine.queue import answer_parts
-from jaxrob.domains._assess import in_the_cube
-from jaxrob.domains._box_search import BoxSearch, block_of, own_blocks
+from jaxrob.domains._assess import in_the_cube, seed_of
+from jaxrob.domains._box_search import BoxSearch
 from jaxrob.domains._levels import uniform
 from jaxrob.metrics._counts import checked_confidence_level
-from jaxrob.strategies._drive import Learn, Seen, Span, Subject, drive
+from jaxrob.strategies._drive import drive
 
 _UNIT = Number(at_least=0, at_most=1)
 _Ends = Annotated[np.ndarray | None, Array("d")]
@@ -180,9 +179,6 @@ def operating_box(
     given = classifier, dataset, [domain], key, mesh, batch_size
     shared = Arguments(*given, False, journal, progress, score)
     arguments = checked(shared, Domain, "a jaxrob.Domain")
-    if isinstance(dataset, Dataset) and batch_size is None:
-        # So that a step has no images but those that are asked for.
-        arguments = arguments._replace(batch_size=block_of(len(dataset)))
     measure = checked_measure(measure, arguments.score)
     criterion = Criterion(threshold, measure, alpha, Tolerance(), level)
     check_few(search, criterion, None, domain.alterations)
@@ -192,8 +188,9 @@ def operating_box(
         prepare_run(arguments) as prepared,
         source_ahead(prepared) as run,
     ):
-        images, start = _OwnOrders(run, criterion, search), time.perf_counter()
-        subject = images.in_the_cube(domain, key)
+        images = SomeImages(run, criterion, search, seed_of(key))
+        start = time.perf_counter()
+        subject = in_the_cube(images.subjects[0], uniform(domain))
         (explored,) = drive(search, [subject], images.look)
         state, box = explored.state, explored.state.box
         is_found = state.status == "validated"
@@ -243,42 +240,3 @@ def _faces(domain: Domain, fixed: Any) -> np.ndarray:
     if (found[0] == found[1]).any():
         raise ValueError("fixed must leave each alteration a range; got an empty one")
     return found
-
-
-class _OwnOrders(SomeImages):
-    """Some images of each level, by an order of blocks of its own."""
-
-    def in_the_cube(self, domain: Domain, key: jax.Array | None) -> Subject:
-        lower, upper = np.array(domain.lower), np.array(domain.upper)
-        identity = (np.array(domain.identity) - lower) / (upper - lower)
-        subject = in_the_cube(self.subjects[0], key, uniform(domain))
-        number = subject.task.num_images
-        assert number is not None
-        self._own = subject.task._replace(
-            identity=tuple(identity.tolist()), block=block_of(number)
-        )
-        self._known: dict[Any, list[np.ndarray]] = {}
-        return subject._replace(task=self._own)
-
-    def evaluations(self, place: int) -> int:
-        del place
-        return sum(len(part) for some in self._known.values() for part in some)
-
-    def look(self, spans: Sequence[Span], learn: Learn) -> None:
-        run = self.run
-        wanted = [
-            [
-                Span(run.alterations[0], one.level, images.start, images.stop)
-                for images in own_blocks(one, self._own)
-            ]
-            for one in spans
-        ]
-        parts = [part for some in wanted for part in some]
-        found = iter(answer_parts(run.execution, self._data, parts, self._order))
-        for one, own in zip(spans, wanted):
-            known = self._known.setdefault(one.level, [])
-            for part in own:
-                labels = self._labels[part.start : part.stop]
-                known.append(self._measure.score(next(found), labels))
-            scores = np.concatenate(known)
-            learn(one, Seen(float(scores.mean()), len(scores), scores))

@@ -10,7 +10,6 @@ import scipy
 
 from jaxrob.domains._grow import FORBIDDEN, Box, cloud_of, grown
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.strategies._drive import Span
 from jaxrob.strategies._few.estimates import ACCEPTED, OPEN, REJECTED
 from jaxrob.strategies._strategy import Found, History, Request, Task
 from jaxrob.strategies._volume import model as models
@@ -27,7 +26,6 @@ _POINTS, _AROUND = 3000, 0.15
 _ERROR, _MOST_WRONG = 0.05, 0.1
 # Evidence beyond the threshold that a decision takes.
 _PRIOR = 2.0
-_BLOCK, _FEWEST_BLOCKS = 64, 16
 # A box is grown above the threshold, in logits, until validating it is affordable.
 _ABOVE = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6)
 _AFFORDABLE = 1.1
@@ -56,25 +54,6 @@ def levels_needed(attempt: int, accepted_share: float, error: float) -> int:
     own = error / (attempt * (attempt + 1))
     left_out = (1 - accepted_share) * (1 - _MOST_WRONG)
     return math.ceil(math.log(own) / math.log1p(-left_out))
-
-
-def block_of(num_images: int) -> int:
-    """Returns how many images are classified at once, of blocks of few images."""
-    return min(_BLOCK, math.ceil(num_images / _FEWEST_BLOCKS))
-
-
-def own_blocks(span: Span, task: Task) -> list[slice]:
-    """Returns which images, of the one random order, a span of a level's own are."""
-    assert task.num_images is not None
-    total, block = task.num_images, task.block
-    number = math.ceil(total / block)
-    rng = np.random.default_rng(
-        [task.seed, *np.array(span.level).view(np.uint32).tolist()]
-    )
-    # The last block may be shorter.
-    order = [*rng.permutation(number - 1).tolist(), number - 1]
-    places = order[span.start // block : math.ceil(span.stop / block)]
-    return [slice(one * block, min((one + 1) * block, total)) for one in places]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
