@@ -50,8 +50,8 @@ def data_augmentation(
     """Trains a more robust network on the images and altered copies of them (DA).
 
     For each alteration, half of the images are drawn at random and copied, see
-    `copies`. The network is trained from scratch, because training only on copies makes
-    a network forget the originals.
+    `copies`, because training only on copies makes a network forget the originals. An
+    NNX module starts from its weights, a Linen one from random ones.
 
     Example::
 
