@@ -11,6 +11,8 @@ import numpy as np
 from scipy import special
 
 from jaxrob import strategies
+from jaxrob._assessment.explore import block_of, own_blocks
+from jaxrob.strategies._drive import Span
 
 THRESHOLD = 0.8
 _PATCHES = 10  # along each of the first two axes
@@ -221,20 +223,29 @@ def run(
         numbers = rng.permuted(numbers, axis=1)
 
     order = rng.permutation(number)
+    task = task._replace(
+        lower=(0.0,) * d,
+        upper=(1.0,) * d,
+        num_images=number,
+        block=block_of(number),
+    )
 
     def answers(levels: np.ndarray) -> np.ndarray:
         if one.answers is not None:
-            return one.answers(levels)[:, order]
-        place = np.minimum((levels[:, :2] * _PATCHES).astype(int), _PATCHES - 1)
-        row = place[:, 0] * _PATCHES + place[:, -1]
-        return numbers[row % patches] <= one.accuracy(levels)[:, None]
+            right = one.answers(levels)[:, order]
+        else:
+            place = np.minimum((levels[:, :2] * _PATCHES).astype(int), _PATCHES - 1)
+            row = place[:, 0] * _PATCHES + place[:, -1]
+            right = numbers[row % patches] <= one.accuracy(levels)[:, None]
+        return np.array(
+            [
+                some[np.r_[tuple(own_blocks(Span(0, tuple(level), 0, number), task))]]
+                for level, some in zip(levels.tolist(), right)
+            ]
+        )
 
     start = time.perf_counter()
-    history, found = strategies.sample(
-        strategy,
-        task._replace(lower=(0.0,) * d, upper=(1.0,) * d, num_images=number),
-        answers,
-    )
+    history, found = strategies.sample(strategy, task, answers)
     seen = sum(len(some) for some in history.scores or ())
     seconds = time.perf_counter() - start
     return Run(found, number, seen, len(history.levels), seconds)

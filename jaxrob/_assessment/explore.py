@@ -357,7 +357,7 @@ class _Row(NamedTuple):
 
 # Images of a block, and the fewest blocks of a level's own order: few would make levels
 # wrong together.
-_OWN_BLOCK, _FEWEST_BLOCKS = 64, 16
+_OWN_BLOCK, _FEWEST_BLOCKS = 32, 16
 
 
 def block_of(num_images: int) -> int:

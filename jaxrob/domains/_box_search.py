@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -13,7 +13,7 @@ from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._few.estimates import ACCEPTED, OPEN, REJECTED
 from jaxrob.strategies._strategy import Found, History, Request, Task
 from jaxrob.strategies._volume import model as models
-from jaxrob.strategies._volume.sides import answers, sides
+from jaxrob.strategies._volume.sides import answers, requests, sides, to_decide
 
 # The share of a box that the model may think rejected; a quarter after each failure.
 _MOST_BAD = 0.01
@@ -24,8 +24,6 @@ _POINTS, _AROUND = 3000, 0.15
 # The error of a decision. Levels have their blocks of images in orders of their own, so
 # that wrong decisions are spread evenly: few blocks leave twice as many.
 _ERROR, _MOST_WRONG = 0.05, 0.1
-# Evidence beyond the threshold that a decision takes.
-_PRIOR = 2.0
 # A box is grown above the threshold, in logits, until validating it is affordable.
 _ABOVE = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6)
 _AFFORDABLE = 1.1
@@ -70,13 +68,13 @@ class BoxSearch:
     def init(self, task: Task) -> State:
         assert isinstance(task.identity, tuple)
         first = models.exploration(len(task.identity), task.seed)
-        least = _images(task) * (1 + len(first.points))
+        least = models.images_to_learn(task) * (1 + len(first))
         if least > self.budget:
             raise ValueError(
                 f"budget must be at least {least}, for the levels that are looked at "
                 f"first; got {self.budget}"
             )
-        return State(np.concatenate([[task.identity], first.points]))
+        return State(np.concatenate([[task.identity], first]))
 
     def ask(
         self, task: Task, state: State, history: History
@@ -116,17 +114,14 @@ class BoxSearch:
         self, task: Task, state: State, history: History, points: np.ndarray
     ) -> tuple[Sequence[Request], State]:
         """Returns requests for some images at new levels, unless they cost too much."""
-        images = _images(task)
+        images = models.images_to_learn(task)
         if _spent(history) + images * len(points) > self.budget:
             return [], state._replace(status="budget")
-        return _requests(task, points, images), state
+        return requests(task, points, images), state
 
     def _learnt(self, task: Task, state: State, history: History) -> State:
-        known = answers(task, history, state.points)
-        low, high = task.bounds
-        threshold = (task.threshold - low) / (high - low)
-        given = state.points, known.right, known.seen, threshold, state.model
-        return state._replace(model=models.fitted(*given))
+        given = task, history, state.points, state.model
+        return state._replace(model=models.learnt(*given))
 
     def _candidate(self, task: Task, state: State, left: float) -> Box | None:
         """The largest box that the model accepts, and that `left` images validate."""
@@ -167,7 +162,7 @@ class BoxSearch:
             if box is None:
                 return None, 0.0
             inside = mean[box.holds(points[:_POINTS])] + model.threshold
-            images = float(_to_decide(task, scipy.special.expit(inside)).mean())
+            images = float(to_decide(task, scipy.special.expit(inside), _ERROR).mean())
             region = box.wider(_AROUND)
         return box, images
 
@@ -252,31 +247,9 @@ def _decided(
     side, more = sides(task, history, known, _ERROR), []
     for i in np.flatnonzero(side == OPEN).tolist():
         seen = int(known.seen[i])
-        more += _requests(task, points[[i]], max(2 * seen, seen + task.block))
+        more += requests(task, points[[i]], max(2 * seen, seen + task.block))
     return side, more
-
-
-def _to_decide(task: Task, shares: np.ndarray) -> np.ndarray:
-    """Returns about how many images decide levels of such measures, in [0, 1]."""
-    low, high = task.bounds
-    least, total = (task.threshold - low) / (high - low), task.num_images or 1
-    each = scipy.special.rel_entr(shares, least)
-    each += scipy.special.rel_entr(1 - shares, 1 - least)
-    needed = (math.log(1 / _ERROR) + _PRIOR) / np.maximum(each, 1e-9)
-    needed /= 1 + needed / total
-    return np.minimum(np.ceil(needed / task.block) * task.block, total)
-
-
-def _images(task: Task) -> int:
-    blocks = math.ceil(models.IMAGES / task.block)
-    return min(blocks * task.block, task.num_images or 1)
 
 
 def _spent(history: History) -> int:
     return sum(map(len, history.scores or ()))
-
-
-def _requests(task: Task, points: np.ndarray, images: int) -> list[Request]:
-    levels: Any = task.levels_at(points).tolist()
-    number = min(images, task.num_images or 1)
-    return [Request(tuple(level), number) for level in levels]

@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 
 from jaxrob.metrics._testing import clopper_pearson
 from jaxrob.strategies._volume.model import Cells
@@ -54,9 +55,14 @@ class Tally(NamedTuple):
     accepted: np.ndarray  # `[k]`, or about how many will be
     rejected: np.ndarray  # `[k]`
 
+    @property
+    def each(self) -> np.ndarray:
+        """Returns the volume for which a level of a stratum stands, `[k]`."""
+        return self.volumes / np.maximum(self.numbers, 1)
+
     def of(self, numbers: np.ndarray) -> "Tally":
         """Returns the same shares of other numbers."""
-        times = numbers / self.numbers
+        times = numbers / np.maximum(self.numbers, 1)
         return Tally(
             self.volumes, numbers, self.accepted * times, self.rejected * times
         )
@@ -65,35 +71,41 @@ class Tally(NamedTuple):
 class Rule(NamedTuple):
     error: float  # the probability that the limits of the counts miss
     is_proven: bool
-    slack: float  # the volume on which more than expected may be decided wrongly
+    slack: float  # the volume on which levels may be wrong together
+    wrong: float = 0.0  # the probability that a level is wrong by itself
 
 
 def limits(tally: Tally, rule: Rule) -> tuple[float, float]:
     volumes, numbers, accepted, rejected = tally
-    error = rule.error / len(volumes) if rule.is_proven else rule.error
-    low = clopper_pearson(accepted, numbers, 1 - error)[0]
-    high = clopper_pearson(numbers - rejected, numbers, 1 - error)[1]
     if rule.is_proven:
+        level = 1 - rule.error / len(volumes)
+        low = clopper_pearson(accepted, numbers, level)[0]
+        high = clopper_pearson(numbers - rejected, numbers, level)[1]
         start, end = volumes @ low, volumes @ high
     else:
-        # MOVER (Zou and Donner 2008): strata do not all err at once.
+        # Jeffreys' limits, and MOVER (Zou and Donner 2008): strata do not all err at
+        # once.
         least = accepted / np.maximum(numbers, 1)
         most = np.where(numbers > 0, 1 - rejected / np.maximum(numbers, 1), 1.0)
+        low = _jeffreys(accepted, numbers, rule.error / 2)
+        high = 1 - _jeffreys(rejected, numbers, rule.error / 2)
         start = volumes @ least - math.hypot(*(volumes * (least - low)))
         end = volumes @ most + math.hypot(*(volumes * (high - most)))
+    # Of the levels on one side, so many seem to be on the other.
+    start, end = (start - rule.wrong) / (1 - rule.wrong), end / (1 - rule.wrong)
     return max(float(start) - rule.slack, 0.0), min(float(end) + rule.slack, 1.0)
 
 
-class Plan(NamedTuple):
-    numbers: np.ndarray  # `[k]`, of levels in all, for the wanted width
-    cost: float  # evaluations in all
+def _jeffreys(hits: np.ndarray, numbers: np.ndarray, tail: float) -> np.ndarray:
+    low = scipy.special.betaincinv(hits + 0.5, numbers - hits + 0.5, tail)
+    return np.where(hits == 0, 0.0, low)
 
 
 # Doublings of the allocation, and steps of the bisection.
 _DOUBLINGS, _STEPS = 16, 14
 
 
-def plan(tally: Tally, costs: np.ndarray, width: float, rule: Rule) -> Plan:
+def plan(tally: Tally, costs: np.ndarray, width: float, rule: Rule) -> np.ndarray:
     """Returns the cheapest numbers of levels for a width, at costs `[k]` of a level."""
     least = np.maximum(tally.numbers, 1.0)
     share = (tally.accepted + 0.5) / (tally.accepted + tally.rejected + 1)
@@ -112,5 +124,4 @@ def plan(tally: Tally, costs: np.ndarray, width: float, rule: Rule) -> Plan:
         middle = (low + high) / 2
         start, end = limits(tally.of(numbers(middle)), rule)
         low, high = (middle, high) if end - start > width else (low, middle)
-    found = np.ceil(numbers(high))
-    return Plan(found, float(found @ costs))
+    return np.ceil(numbers(high))

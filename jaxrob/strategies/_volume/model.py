@@ -7,41 +7,34 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
+from jaxrob.strategies._strategy import History, Task
+from jaxrob.strategies._volume.sides import answers
+
 # Images at each level that the model learns from; whole blocks are classified.
 IMAGES = 48
 # First levels by dimension, from there on 16 for each axis; refinements add half.
 _FIRST = {1: 12, 2: 24, 3: 40}
-_REFINEMENTS = 2
 # Candidates of a refinement, and how far from the threshold they may lie.
 _TRIED, _STRADDLE = 2048, 1.96
 # The most cells, and the most axes that are cut into some.
 _CELLS, _AXES = 4096, 12
 
 
-class Exploration(NamedTuple):
-    """Levels that a model learns from; nothing else may count them."""
-
-    points: np.ndarray  # float64 `[m, d]`, in the unit cube
-    refinements: int  # that are left
-    seed: int
-
-    @property
-    def dimension(self) -> int:
-        return self.points.shape[1]
+def exploration(dimension: int, seed: int) -> np.ndarray:
+    """Returns levels to learn from, `[m, d]`; nothing else may count them."""
+    return _sobol(dimension, _FIRST.get(dimension, 16 * dimension), seed)
 
 
-def exploration(dimension: int, seed: int) -> Exploration:
-    number = _FIRST.get(dimension, 16 * dimension)
-    return Exploration(_sobol(dimension, number, seed), _REFINEMENTS, seed)
+def images_to_learn(task: Task) -> int:
+    """Returns how many images are classified at each of these levels."""
+    whole = math.ceil(IMAGES / task.block) * task.block
+    return min(whole, task.num_images or 1)
 
 
-def refined(now: Exploration, model: "Model") -> Exploration:
-    """Adds levels where the model does not know the side, far from each other."""
-    number = len(now.points) // 2
-    tried = _sobol(now.dimension, _TRIED, now.seed + len(now.points))
-    left = max(now.refinements - 1, 0)
-    points = np.concatenate([now.points, model.straddling(tried, number)])
-    return now._replace(points=points, refinements=left)
+def refined(points: np.ndarray, model: "Model", seed: int) -> np.ndarray:
+    """Returns more levels, where the model does not know the side, far apart."""
+    tried = _sobol(points.shape[1], _TRIED, seed + len(points))
+    return model.straddling(tried, len(points) // 2)
 
 
 def _sobol(dimension: int, number: int, seed: int) -> np.ndarray:
@@ -92,6 +85,15 @@ class Model(NamedTuple):
         shared = _covariance(self.parameters, self.points, points)
         spread = scipy.linalg.solve_triangular(self.factor, shared, lower=True)
         return self.weights @ shared - self.threshold, spread
+
+
+def learnt(
+    task: Task, history: History, points: np.ndarray, before: Model | None
+) -> Model:
+    """Fits a model to what is known at points of the unit cube, `[m, d]`."""
+    known, (low, high) = answers(task, history, points), task.bounds
+    least = (task.threshold - low) / (high - low)
+    return fitted(points, known.right, known.seen, least, before)
 
 
 def fitted(

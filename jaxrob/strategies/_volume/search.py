@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -14,64 +13,58 @@ from jaxrob._arguments.checks import (
     checked_number,
 )
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.strategies._few.estimates import ACCEPTED, OPEN
+from jaxrob.strategies._few.estimates import ACCEPTED, OPEN, REJECTED
 from jaxrob.strategies._strategy import Asked, Found, History, Request, Task
 from jaxrob.strategies._volume import model as models
-from jaxrob.strategies._volume.fresh import (
-    Fresh,
-    guessed,
-    joined,
-    looked,
-    tallied,
+from jaxrob.strategies._volume.limits import Rule, Strata, Tally, limits, plan, strata
+from jaxrob.strategies._volume.sides import (
+    answers,
+    population_sides,
+    requests,
+    sides,
     to_decide,
-    unseen,
 )
-from jaxrob.strategies._volume.limits import (
-    Plan,
-    Rule,
-    Strata,
-    Tally,
-    limits,
-    plan,
-    strata,
-    thirds,
-)
-from jaxrob.strategies._volume.sides import answers, population_sides, sides
 
-# Shares of the error: of the counts' limits, by guarantee, and of wrong levels.
-_OF_COUNTS = {"calibrated": 0.7, "proven": 0.9}
-_OF_LEVELS = 0.1
-# Of the population's: of the counts, and of wrong levels on either side.
-_OF_COUNTS_THERE, _OF_LEVELS_THERE = {"calibrated": 0.6, "proven": 0.7}, 0.15
-# All levels see one order of images, so they may be wrong together: on this share of
-# the half width, with that share of the error (Markov).
-_SLACK, _SLACK_THERE = 0.04, 0.24
-_MOST_SLACK_THERE = 0.005
+# Shares of the error by guarantee: of the counts' limits, for this data set and for the
+# population. The calibrated ones were simulated: limits of counts hold more often than
+# they say, and levels that are open count for both ends.
+_OF_COUNTS = {"calibrated": 1.0, "proven": 0.9}
+_OF_COUNTS_THERE = {"calibrated": 0.6, "proven": 0.7}
+# Calibrated: the error of a level's decision, in half widths, and the share of it that
+# is found on the threshold, because evidence is looked at by blocks.
+_WRONG, _FOUND_WRONG = 0.5, 0.25
+_WRONG_THERE = 0.05
+# Proven: whatever the orders of images, levels may be wrong together, on this share of
+# the half width, with that share of the error (Markov). Of the population's, the data
+# set may be off for all its levels: on at most so much, with that share of the error.
+_SLACK, _OF_LEVELS = 0.04, 0.1
+_SLACK_THERE, _MOST_SLACK_THERE = 0.24, 0.005
+_OF_IMAGES = {"calibrated": 0.4, "proven": 0.2}
 # A relative half width is of a volume of at least this; its slack is of that.
 _LEAST_VOLUME, _USUAL_VOLUME = 0.01, 0.05
-# First levels of each stratum. Fewer stop by chance: then intervals miss too often.
-_FIRST = 30
+# First levels of a stratum, and for a volume of the half width. Fewer stop by chance:
+# then intervals miss too often.
+_FIRST, _FEWEST, _FOR_ONE = 30, 10, 8
 # The most fresh levels.
 _MOST = 20_000
-# Exploring may take this share of a budget, and at most about so many levels.
-_EXPLORED, _MOST_LEARNT = 0.35, 200
-# What another refinement gains, as a share of all images at each unsure level; how many
-# these are for their share in half widths; the share that may stay open.
-_GAIN, _UNSURE_LEVELS, _MAY_STAY_OPEN = 0.05, 1.4, 0.6
+# Refinements of the model, which may take this share of a budget.
+_REFINEMENTS, _EXPLORED = 2, 0.35
 # A round asks for this share of the levels planned, or all if few are left.
 _ROUND, _FEW_LEFT = 0.7, 1.4
-# Attempts with numbers fixed in advance plan for this share of the width, and share
-# the error: the first has most, because one is usually enough.
-_AIM, _FIRST_ATTEMPT = 0.87, 0.8
+# Numbers fixed in advance are planned for this share of the width. If they do not do,
+# there are so many times as many; the first attempt has most of the error.
+_AIM, _TIMES, _FIRST_ATTEMPT = 0.87, 1.3, 0.8
 # Levels that are open after so many images lie on the threshold, as far as these tell.
 _MANY = 512
-# Shares of the open levels that a plan may decide.
-_PARTS = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1])
+# Quantiles of a normal variable, for averaging costs.
+_NORMAL = np.array([-1.4, -0.6, 0.0, 0.6, 1.4])
 
 
 class State(NamedTuple):
-    exploration: models.Exploration
-    fresh: Fresh
+    learnt: np.ndarray  # [l, d], levels of the unit cube that the model learns from
+    points: np.ndarray  # [m, d], fresh levels, drawn uniformly in strata
+    stratum: np.ndarray  # int [m]
+    refinements: int = _REFINEMENTS  # that are left
     model: models.Model | None = None
     strata: Strata | None = None  # frozen once the model is
     # With numbers fixed in advance: 0 a pilot; only levels from `first` on count.
@@ -80,6 +73,25 @@ class State(NamedTuple):
     rounds: int = 0
     history: History = History()
     status: str = "budget"
+
+    def tally(self, side: np.ndarray) -> Tally:
+        assert self.strata is not None
+        volumes, stratum = self.strata.volumes, self.stratum[self.first :]
+        side = side[self.first :]
+        counted = [
+            np.bincount(stratum[kind], minlength=len(volumes)).astype(float)
+            for kind in (side == side, side == ACCEPTED, side == REJECTED)
+        ]
+        return Tally(volumes, *counted)
+
+
+class Look(NamedTuple):
+    """What is known of the fresh levels."""
+
+    side: np.ndarray  # int [m], by all images
+    likely: np.ndarray  # int [m], those of open levels too
+    seen: np.ndarray  # int [m], images
+    price: np.ndarray  # [m], about how many more decide the level
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,16 +145,15 @@ class Volume:
                 "task.lower must be a tuple, of a jaxrob.Domain's alterations, for "
                 f"strategies.Volume; got {task.lower!r}"
             )
-        first = models.exploration(len(task.lower), task.seed)
-        each = min(task.block, number)
-        least = len(first.points) * each
+        points = models.exploration(len(task.lower), task.seed)
+        each = models.images_to_learn(task._replace(num_images=number))
+        least = len(points) * each
         if self.budget is not None and least > self.budget:
             raise ValueError(
                 f"budget must be at least {least}, for {each} images at each of the "
                 f"first levels; got {self.budget}"
             )
-        none = np.empty((0, len(task.lower))), np.empty(0, int)
-        return State(first, unseen(*none, None))
+        return State(points, points[:0], np.empty(0, int))
 
     def ask(
         self, task: Task, state: State, history: History
@@ -150,15 +161,14 @@ class Volume:
         """Returns the next requests; see `Strategy`."""
         state = state._replace(history=history, rounds=state.rounds + 1)
         if not len(history.levels) and self._has_model:
-            return _requests(task, state.exploration.points, models.IMAGES), state
+            return requests(task, state.learnt, models.IMAGES), state
         if state.strata is None:
             return self._explored(task, state)
-        fresh = looked(task, state.fresh, history, self._error(task))
-        return self._searched(task, state._replace(fresh=fresh))
+        return self._searched(task, state)
 
     def result(self, task: Task, state: State) -> Found:
         """Returns the volume, both intervals and the status; see `Strategy`."""
-        history = state.history
+        history, error = state.history, self._error(task)
         asked = Asked(self.half_width, self.budget, error=1 - task.confidence_level)
         found = Found(robustness=0.5, status=state.status, asked=asked)
         if task.groups is None:
@@ -166,14 +176,13 @@ class Volume:
         if not len(history.levels):
             return found
         known = answers(task, history, task.positions_of(history.levels))
-        decided = sides(task, history, known, self._error(task))
-        found = found._replace(sides=decided)
-        if not len(state.fresh.points):
+        found = found._replace(sides=sides(task, history, known, error))
+        if not len(state.points):
             return found
-        decided[answers(task, history, state.fresh.points).rows] = state.fresh.side
-        tally = _tally(state, state.fresh.side)
+        look = _look(task, state, error)
+        tally = state.tally(look.side)
         low, high = limits(tally, self._rule(task, state))
-        guess = _tally(state, guessed(task, state.fresh))
+        guess = state.tally(look.likely)
         share = guess.accepted / np.maximum(guess.numbers, 1)
         volume = float(tally.volumes @ np.where(guess.numbers > 0, share, 0.5))
         found = found._replace(
@@ -190,27 +199,35 @@ class Volume:
     def _is_proven(self) -> bool:
         return self.guarantee == "proven"
 
-    def _slack(self, share: float) -> float:
+    def _of_width(self, share: float) -> float:
         return share * self.half_width * (_USUAL_VOLUME if self.relative else 1.0)
 
     def _error(self, task: Task) -> float:
-        return _OF_LEVELS * (1 - task.confidence_level) * self._slack(_SLACK)
+        if not self._is_proven:
+            return self._of_width(_WRONG)
+        return _OF_LEVELS * (1 - task.confidence_level) * self._of_width(_SLACK)
 
-    def _rule(self, task: Task, state: State, of_counts: dict = _OF_COUNTS) -> Rule:
-        error = of_counts[self.guarantee] * (1 - task.confidence_level)
-        if self._is_proven:
-            others = (1 - _FIRST_ATTEMPT) / 2 ** max(state.attempt, 1)
-            error *= _FIRST_ATTEMPT if state.attempt == 1 else others
-        return Rule(error, self._is_proven, self._slack(_SLACK))
+    def _rule(self, task: Task, state: State) -> Rule:
+        error = _OF_COUNTS[self.guarantee] * (1 - task.confidence_level)
+        if not self._is_proven:
+            return Rule(error, False, 0.0, _FOUND_WRONG * self._error(task))
+        return Rule(error * _of_attempt(state), True, self._of_width(_SLACK))
 
     def _population(self, task: Task, state: State) -> tuple[float, float]:
         # Levels whose images show the side for all images of the kind.
-        slack = min(self._slack(_SLACK_THERE), _MOST_SLACK_THERE)
-        error = _OF_LEVELS_THERE * (1 - task.confidence_level) * slack
-        known = answers(task, state.history, state.fresh.points)
-        tally = _tally(state, population_sides(task, state.history, known, error))
-        rule = self._rule(task, state, _OF_COUNTS_THERE)
-        return limits(tally, rule._replace(slack=slack))
+        misses, kind = 1 - task.confidence_level, self.guarantee
+        slack = min(self._of_width(_SLACK_THERE), _MOST_SLACK_THERE)
+        error = self._error(task) if self._is_proven else _WRONG_THERE
+        tail = _OF_IMAGES[kind] * misses * slack
+        known = answers(task, state.history, state.points)
+        side = population_sides(task, state.history, known, error, tail)
+        rule = self._rule(task, state)
+        rule = rule._replace(
+            error=rule.error * _OF_COUNTS_THERE[kind] / _OF_COUNTS[kind],
+            slack=rule.slack + slack,
+            wrong=0.0 if self._is_proven else _FOUND_WRONG * error,
+        )
+        return limits(state.tally(side), rule)
 
     def _width(self, low: float, high: float) -> float:
         """Returns the wanted width."""
@@ -226,41 +243,24 @@ class Volume:
         return (room - spent) // min(task.block, task.num_images or 1)
 
     def _explored(self, task: Task, state: State) -> tuple[list[Request], State]:
-        now, dimension = state.exploration, state.exploration.dimension
-        cut, model = models.cells(dimension), None
+        points, budget = state.learnt, self.budget
+        cut = models.cells(points.shape[1])
         found = Strata(cut, np.zeros(cut.number, int))
         if self._has_model:
-            known = answers(task, state.history, now.points)
-            low, high = task.bounds
-            least = (task.threshold - low) / (high - low)
-            model = models.fitted(
-                now.points, known.right, known.seen, least, state.model
-            )
-            probability = models.acceptance(model, cut)
-            found = strata(cut, probability)
-            if self._is_worth_refining(task, now, probability):
-                later = models.refined(now, model)
-                state = state._replace(exploration=later, model=model)
-                new = later.points[len(now.points) :]
-                return _requests(task, new, models.IMAGES), state
-        state = state._replace(model=model, strata=found)
-        numbers = np.full(len(found.volumes), _FIRST)
+            model = models.learnt(task, state.history, points, state.model)
+            state = state._replace(model=model)
+            spent = 1.5 * len(points) * models.images_to_learn(task)
+            if state.refinements and (budget is None or spent < _EXPLORED * budget):
+                new = models.refined(points, model, task.seed)
+                state = state._replace(
+                    learnt=np.concatenate([points, new]),
+                    refinements=state.refinements - 1,
+                )
+                return requests(task, new, models.IMAGES), state
+            found = strata(cut, models.acceptance(model, cut))
+        state, share = state._replace(strata=found), found.volumes / self._of_width(1)
+        numbers = np.clip(np.rint(_FOR_ONE * share), _FEWEST, _FIRST)
         return self._drawn(task, state, numbers, self._left(task, state))
-
-    def _is_worth_refining(
-        self, task: Task, now: models.Exploration, probability: np.ndarray
-    ) -> bool:
-        # Levels where the model is unsure cost most, and half as many levels to learn
-        # from again make them a fifth fewer. Few of them may as well stay open.
-        total, half = task.num_images or 1, self._width(*[probability.mean()] * 2) / 2
-        unsure = float((thirds(probability) == 1).mean())
-        spent = len(now.points) * min(task.block, total)
-        if self.budget is not None and 1.5 * spent > _EXPLORED * self.budget:
-            return False
-        levels = max(_FIRST, (_UNSURE_LEVELS * unsure / half) ** 2)
-        gain = _GAIN * levels * total
-        pays = unsure > _MAY_STAY_OPEN * half and gain > spent / 2
-        return now.refinements > 0 or (pays and len(now.points) < _MOST_LEARNT)
 
     def _drawn(
         self, task: Task, state: State, numbers: np.ndarray, left: float
@@ -268,108 +268,132 @@ class Volume:
         """Draws fresh levels, so many of each stratum, or as many as can be paid."""
         assert state.strata is not None
         numbers = np.maximum(numbers, 0)
-        if numbers.sum() > left:
-            numbers = numbers * max(left, 0) / numbers.sum()
+        numbers = numbers * min(1.0, max(left, 0) / max(numbers.sum(), 1))
         numbers = np.floor(numbers).astype(int)
+        if len(state.points) + numbers.sum() > _MOST:
+            return [], state
         # The levels depend on the seed and the round alone.
         rng = np.random.default_rng([task.seed, state.rounds])
         points = state.strata.drawn(numbers, rng)
         stratum = np.repeat(np.arange(len(numbers)), numbers)
-        fresh = joined(state.fresh, unseen(points, stratum, state.model))
-        return _requests(task, points, 1), state._replace(fresh=fresh)
+        state = state._replace(
+            points=np.concatenate([state.points, points]),
+            stratum=np.concatenate([state.stratum, stratum]),
+        )
+        return requests(task, points, 1), state
 
     def _searched(self, task: Task, state: State) -> tuple[list[Request], State]:
-        fresh = state.fresh
+        look = _look(task, state, self._error(task))
         rule, left = self._rule(task, state), self._left(task, state)
-        tally = _tally(state, fresh.side)
+        tally = state.tally(look.side)
         low, high = limits(tally, rule)
         if high - low <= self._width(low, high):
             return [], state._replace(status="precise")
-        flat = (fresh.side == OPEN) & (fresh.seen >= _MANY)
-        share = _tally(state, flat * ACCEPTED).accepted / np.maximum(tally.numbers, 1)
-        is_flat = tally.volumes @ share > (high - low) / 2
+        flat = state.tally(((look.side == OPEN) & (look.seen >= _MANY)) * ACCEPTED)
+        is_flat = tally.each @ flat.accepted > (high - low) / 2
         is_paid = is_flat or self.budget is None
         state = state._replace(status="resolution" if is_paid else "budget")
-        decide = to_decide(task, fresh, self._error(task))
-        if not self._is_proven:
-            best, worth = self._planned(task, state, decide)
-            planned = best.numbers
+        if self._is_proven:
+            state, worth, new = self._fixed(task, state, look, left)
         else:
-            # No other levels can make up for open ones: their number is fixed.
-            worth, planned = _opened(state, decide), tally.numbers
-            if not state.attempt or not len(worth):
-                best, _ = self._planned(task, state._replace(first=0), decide)
-                number = len(fresh.points)
-                most = best.numbers.sum() + number
-                if best.cost / task.block <= left and most <= _MOST:
-                    state = state._replace(attempt=state.attempt + 1, first=number)
-                    return self._drawn(task, state, best.numbers, left)
-            worth = worth[: (len(worth) + 1) // 2]
-        steps = np.clip(decide, task.block, np.maximum(fresh.seen, task.block))
-        more = np.minimum(fresh.seen + steps, task.num_images or 1).astype(int)
+            numbers, worth = self._planned(state, look, rule)
+            new = numbers - tally.numbers
+            if new.sum() > (_FEW_LEFT - 1) * tally.numbers.sum():
+                new = np.ceil(new * _ROUND)
         asked = []
+        steps = np.clip(look.price, task.block, np.maximum(look.seen, task.block))
         for i in worth.tolist():
-            blocks = math.ceil((more[i] - fresh.seen[i]) / task.block)
+            blocks = math.ceil(steps[i] / task.block)
             if blocks <= left:
-                asked += _requests(task, fresh.points[[i]], int(more[i]))
+                number = int(look.seen[i] + steps[i])
+                asked += requests(task, state.points[[i]], number)
                 left -= blocks
-        new = planned - tally.numbers
-        if new.sum() > (_FEW_LEFT - 1) * tally.numbers.sum():
-            new = np.ceil(new * _ROUND)
-        if len(fresh.points) + new.sum() > _MOST:
-            return [], state._replace(status="resolution")
         drawn, state = self._drawn(task, state, new, left)
         return [*asked, *drawn], state
 
+    def _fixed(
+        self, task: Task, state: State, look: Look, left: float
+    ) -> tuple[State, np.ndarray, np.ndarray]:
+        """Returns open levels to decide, or the new ones of the next attempt."""
+        # No other levels can make up for open ones: their number is fixed.
+        tally, worth = state.tally(look.side), _opened(state, look)
+        if state.attempt and len(worth):
+            return state, worth[: (len(worth) + 1) // 2], 0 * tally.numbers
+        later = state._replace(attempt=state.attempt + 1)
+        new = (_TIMES - 1) * tally.numbers
+        if not state.attempt:
+            later = later._replace(first=len(look.side))
+            new, _ = self._planned(state, look, self._rule(task, later))
+            cost = new @ _costs(state, look.seen + look.price)
+            new = new * min(1.0, left * task.block / cost)
+        # Fewer levels than the pilot's would tell less than these.
+        can_pay = tally.numbers.sum() < new.sum() or state.attempt
+        if not can_pay or new.sum() > left:
+            return state, worth[:0], 0 * new
+        return later, worth[:0], np.ceil(new)
+
     def _planned(
-        self, task: Task, state: State, decide: np.ndarray
-    ) -> tuple[Plan, np.ndarray]:
-        """Returns the cheapest plan, and the open levels that it decides."""
-        fresh = state.fresh
-        rule, likely = self._rule(task, state), guessed(task, fresh)
-        if self._is_proven:
-            rule = self._rule(task, state._replace(attempt=state.attempt + 1))
-        whole = _tally(state, likely)
-        wanted = self._width(*limits(whole, rule))
-        wanted *= _AIM if self._is_proven else 1.0
-        opened = _opened(state, decide)
-
-        def planned(number: int) -> tuple[Plan, np.ndarray]:
-            # The first levels that are open will be decided, the dearer ones stay open.
-            now, cost, stays = likely.copy(), fresh.seen + decide, opened[number:]
-            now[stays], cost[stays] = OPEN, fresh.seen[stays]
-            tally = _tally(state, now)
-            costs = np.bincount(fresh.stratum, cost, len(tally.volumes))
-            costs = np.maximum(costs / np.maximum(tally.numbers, 1), 1.0)
-            if self._is_proven:
-                tally = tally.of(np.minimum(tally.numbers, _FIRST))
-            return plan(tally, costs, wanted, rule), opened[:number]
-
-        numbers = np.unique(np.rint(_PARTS * len(opened)).astype(int)).tolist()
-        best, worth = min(map(planned, numbers), key=lambda one: one[0].cost)
-        if not len(worth) and (best.numbers <= whole.numbers).all():
-            worth = opened[:1]
-            if not len(worth):
-                best = best._replace(numbers=np.ceil(whole.numbers * 1.05))
-        return best, worth
+        self, state: State, look: Look, rule: Rule
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the cheapest numbers of levels, and the open ones to be decided."""
+        tally, cost = state.tally(look.likely), look.seen + look.price
+        wanted = self._width(*limits(tally, rule)) * (_AIM if self._is_proven else 1)
+        costs = _costs(state, cost)
+        numbers = plan(tally, costs, wanted, rule)
+        # A dear level stays open where new ones make up for its width at a lower cost.
+        opened = _opened(state, look)[::-1]
+        each = tally.each[state.stratum[opened]]
+        stays = look.price[opened] > 2 * (numbers @ costs) / wanted * each
+        stays &= np.cumsum(each) <= wanted / 2
+        worth, stays = opened[~stays], opened[stays]
+        if len(stays):
+            now = look.likely.copy()
+            now[stays], cost[stays] = OPEN, look.seen[stays]
+            tally = state.tally(now)
+            numbers = plan(tally, _costs(state, cost), wanted, rule)
+        if not len(worth) and (numbers <= tally.numbers).all():
+            numbers = np.ceil(1.05 * numbers)
+        return numbers, worth[::-1]
 
 
-def _opened(state: State, decide: np.ndarray) -> np.ndarray:
+def _of_attempt(state: State) -> float:
+    """Returns an attempt's share of the error."""
+    others = (1 - _FIRST_ATTEMPT) / 2 ** max(state.attempt, 1)
+    return _FIRST_ATTEMPT if state.attempt == 1 else others
+
+
+def _look(task: Task, state: State, error: float) -> Look:
+    known, (low, high) = answers(task, state.history, state.points), task.bounds
+    side = sides(task, state.history, known, error)
+    least, seen = (task.threshold - low) / (high - low), known.seen
+    # Images alone seem far from the threshold where they are so by chance.
+    expected, of_model = 0.5, 1e-6
+    if state.model is not None:
+        expected, deviation = state.model.shares(state.points)
+        of_model = 1 / np.square(np.maximum(deviation, 1e-3))
+    one = 1 / max(least * (1 - least), 0.01)
+    both = of_model + one * seen
+    share = (of_model * expected + one * known.right) / both
+    likely = np.where(share >= least, ACCEPTED, REJECTED)
+    spread = share[:, None] + _NORMAL / np.sqrt(both)[:, None]
+    needed = to_decide(task, np.clip(spread, 0.0, 1.0), error).mean(axis=1)
+    left = (task.num_images or 1) - seen
+    price = np.clip(needed - seen, np.minimum(task.block, left), left)
+    is_open = side == OPEN
+    return Look(side, np.where(is_open, likely, side), seen, price * is_open)
+
+
+def _opened(state: State, look: Look) -> np.ndarray:
     """Returns the open levels that count, by their price for the width's part."""
-    tally = _tally(state, state.fresh.side)
-    each = (tally.volumes / np.maximum(tally.numbers, 1))[state.fresh.stratum]
-    counted = np.arange(len(decide)) >= state.first
-    opened = np.flatnonzero(counted & (state.fresh.side == OPEN))
-    return opened[np.argsort((decide / each)[opened], kind="stable")]
+    price = look.price / state.tally(look.side).each[state.stratum]
+    counted = np.arange(len(price)) >= state.first
+    opened = np.flatnonzero(counted & (look.side == OPEN))
+    return opened[np.argsort(price[opened], kind="stable")]
 
 
-def _requests(task: Task, points: np.ndarray, images: int) -> list[Request]:
-    levels: Sequence = task.levels_at(points).tolist()
-    number = min(images, task.num_images or 1)
-    return [Request(tuple(level), int(number)) for level in levels]
-
-
-def _tally(state: State, side: np.ndarray) -> Tally:
+def _costs(state: State, cost: np.ndarray) -> np.ndarray:
+    """Returns the mean cost of a level by stratum, `[k]`."""
     assert state.strata is not None
-    stratum = state.fresh.stratum[state.first :]
-    return tallied(state.strata.volumes, stratum, side[state.first :])
+    stratum, number = state.stratum, len(state.strata.volumes)
+    levels = np.bincount(stratum, minlength=number)
+    return np.bincount(stratum, cost, number) / np.maximum(levels, 1) + 1

@@ -1,16 +1,19 @@
 """On which side of the threshold levels lie, from some images in a random order."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 
 from jaxrob.metrics._curvature import least_count
-from jaxrob.metrics._testing import count_evidence, mean_evidence
+from jaxrob.metrics._testing import count_evidence
 from jaxrob.strategies._few import decided
 from jaxrob.strategies._few.estimates import ACCEPTED, OPEN, REJECTED, Goal, Level
-from jaxrob.strategies._strategy import History, Task
+from jaxrob.strategies._strategy import History, Request, Task
+
+# Evidence beyond the threshold that a decision takes.
+_PRIOR = 2.0
 
 
 class Answers(NamedTuple):
@@ -32,6 +35,24 @@ def answers(task: Task, history: History, points: np.ndarray) -> Answers:
     return Answers(rows, seen, (history.values[rows] - low) / (high - low) * seen)
 
 
+def requests(task: Task, points: np.ndarray, images: Any) -> list[Request]:
+    """Returns requests for so many images at points of the unit cube, `[m, d]`."""
+    levels: Any = task.levels_at(points).tolist()
+    numbers = np.minimum(np.broadcast_to(images, len(points)), task.num_images or 1)
+    return [Request(tuple(at), int(n)) for at, n in zip(levels, numbers)]
+
+
+def to_decide(task: Task, shares: np.ndarray, error: float) -> np.ndarray:
+    """Returns about how many images decide levels of such measures, in [0, 1]."""
+    low, high = task.bounds
+    least, total = (task.threshold - low) / (high - low), task.num_images or 1
+    each = scipy.special.rel_entr(shares, least)
+    each += scipy.special.rel_entr(1 - shares, 1 - least)
+    needed = (math.log(1 / error) + _PRIOR) / np.maximum(each, 1e-9)
+    needed /= 1 + needed / total
+    return np.minimum(np.ceil(needed / task.block) * task.block, total)
+
+
 def sides(task: Task, history: History, found: Answers, error: float) -> np.ndarray:
     """Returns levels' sides by all images, int `[m]`, each wrong with this error."""
     assert history.scores is not None and task.num_images is not None
@@ -51,51 +72,27 @@ def sides(task: Task, history: History, found: Answers, error: float) -> np.ndar
     return result
 
 
-# The prior holds so many shares on each side, from this over sqrt(N) away.
-_GAPS, _LEAST_GAP = 40, 0.25
-# Bets on the mean score of all images of the kind: so many that none comes again.
-_UNLIMITED = 10**9
-
-
 def population_sides(
-    task: Task, history: History, found: Answers, error: float
+    task: Task, history: History, found: Answers, error: float, tail: float
 ) -> np.ndarray:
-    """Returns levels' sides by all images of the kind, each wrong with this error."""
-    assert history.scores is not None and task.num_images is not None
-    total, threshold = task.num_images, task.threshold
-    counts = _are_counts(task, history, found.rows)
-    # Half of the error for any number of images, half for all of them.
-    needed, tail = math.log(2 / error), error / 2
-    right, seen = np.rint(found.right), found.seen
-    whole = seen == total
-    with np.errstate(divide="ignore", invalid="ignore"):
-        above = scipy.special.bdtrc(right - 1, total, threshold)
-        below = scipy.special.bdtr(right, total, threshold)
-    accepted = _independent_evidence(right, seen, threshold, total) >= needed
-    rejected = _independent_evidence(seen - right, seen, 1 - threshold, total) >= needed
-    accepted |= whole & (above <= tail) | (threshold <= 0)
-    rejected |= whole & (below <= tail)
-    for i in np.flatnonzero(~counts).tolist():
-        scores = history.scores[found.rows[i]]
-        evidence = mean_evidence(scores, _UNLIMITED, threshold, task.bounds)
-        accepted[i] = evidence.accepted >= needed
-        rejected[i] = evidence.rejected >= needed
-    return np.where(accepted, ACCEPTED, np.where(rejected, REJECTED, OPEN))
-
-
-def _independent_evidence(
-    hits: np.ndarray, seen: np.ndarray, null: float, total: int
-) -> np.ndarray:
-    """Returns the evidence that the share of hits among all of the kind exceeds one."""
-    # A likelihood ratio with a prior as `count_evidence` has, with replacement.
-    if not 0 < null < 1:
-        return np.full(hits.shape, -np.inf)
-    least = min(_LEAST_GAP / math.sqrt(total), 1 - null)
-    share = np.minimum(null + np.geomspace(least, 1 - null, _GAPS), 1.0)
-    misses = seen - hits
-    each = scipy.special.xlogy(hits[:, None], share / null)
-    each += scipy.special.xlogy(misses[:, None], (1 - share) / (1 - null))
-    return scipy.special.logsumexp(each, axis=1) - math.log(_GAPS)
+    """Returns sides by all images of the kind, each wrong with this error or `tail`."""
+    # As far from the threshold as this data set's measure may be off.
+    assert task.num_images is not None
+    (low, high), total = task.bounds, task.num_images
+    if _are_counts(task, history, found.rows).all():
+        images = scipy.stats.binom(total, task.threshold)
+        least, most = images.ppf(tail) / total, (images.isf(tail) + 1) / total
+    else:
+        # Hoeffding's inequality.
+        away = (high - low) * math.sqrt(math.log(1 / tail) / (2 * total))
+        least, most = task.threshold - away, task.threshold + away
+    if task.threshold <= low:
+        most = task.threshold
+    accepted, rejected = (
+        sides(task._replace(threshold=float(one)), history, found, error)
+        for one in (most, least)
+    )
+    return np.where(accepted > 0, ACCEPTED, np.where(rejected < 0, REJECTED, OPEN))
 
 
 def _are_counts(task: Task, history: History, rows: np.ndarray) -> np.ndarray:
