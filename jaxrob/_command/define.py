@@ -205,7 +205,7 @@ domain = _topic(
     _Flag("integer", "budget", None,
         "Classify at most so many altered images for it.", least=1),
     _Flag("enum", "guarantee", "calibrated",
-        "Of that interval: calibrated (simulated), or proven, at two to three times "
+        "Of that interval: calibrated (simulated), or proven, at three to four times "
         "the price.", choices=("calibrated", "proven")),
     _Flag("bool", "box", True,
         "Whether the largest accepted box around the unaltered images is looked for."),

@@ -110,8 +110,7 @@ def fitted(
     logits = np.log((right + 0.5) / (wrong + 0.5))
     squares = np.square(points.T[:, :, None] - points.T[:, None, :])
     dimension = points.shape[1]
-    lengths = [(0.5,), (0.2, 1.0)][before is None]
-    starts = [np.r_[1.0, np.full(dimension, math.log(one))] for one in lengths]
+    starts = [np.r_[1.0, np.full(dimension, math.log(one))] for one in (0.2, 1.0)]
     if before is not None:
         starts = [before.parameters]
     loss = functools.partial(_loss, squares, logits, noise)

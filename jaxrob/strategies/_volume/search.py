@@ -36,10 +36,11 @@ _WRONG, _FOUND_WRONG = 0.5, 0.25
 _WRONG_THERE = 0.05
 # Proven: whatever the orders of images, levels may be wrong together, on this share of
 # the half width, with that share of the error (Markov). Of the population's, the data
-# set may be off for all its levels: on at most so much, with that share of the error.
+# set may be off for all its levels: on at most so much, with that share of the error,
+# as may what alone is said of images to come.
 _SLACK, _OF_LEVELS = 0.04, 0.1
 _SLACK_THERE, _MOST_SLACK_THERE = 0.24, 0.005
-_OF_IMAGES = {"calibrated": 0.4, "proven": 0.2}
+_OF_IMAGES = {"calibrated": 0.4, "proven": 0.1}
 # A relative half width is of a volume of at least this; its slack is of that.
 _LEAST_VOLUME, _USUAL_VOLUME = 0.01, 0.05
 # First levels of a stratum, and for a volume of the half width. Fewer stop by chance:
@@ -112,7 +113,7 @@ class Volume:
       budget: the largest number of altered images to classify, None for any.
       guarantee: "calibrated" for an interval whose coverage was simulated, because it
         ends once it is narrow enough; "proven" for numbers of levels fixed in advance,
-        at two to three times the evaluations.
+        at three to four times the evaluations.
 
     Raises:
       TypeError: if an argument has a wrong type.

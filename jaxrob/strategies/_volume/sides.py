@@ -14,6 +14,8 @@ from jaxrob.strategies._strategy import History, Request, Task
 
 # Evidence beyond the threshold that a decision takes.
 _PRIOR = 2.0
+# So many images of the kind that none comes again.
+_UNLIMITED = 10**9
 
 
 class Answers(NamedTuple):
@@ -75,7 +77,7 @@ def sides(task: Task, history: History, found: Answers, error: float) -> np.ndar
 def population_sides(
     task: Task, history: History, found: Answers, error: float, tail: float
 ) -> np.ndarray:
-    """Returns sides by all images of the kind, each wrong with this error or `tail`."""
+    """Returns sides by all images of the kind, wrong by this error, or twice `tail`."""
     # As far from the threshold as this data set's measure may be off.
     assert task.num_images is not None
     (low, high), total = task.bounds, task.num_images
@@ -92,7 +94,13 @@ def population_sides(
         sides(task._replace(threshold=float(one)), history, found, error)
         for one in (most, least)
     )
-    return np.where(accepted > 0, ACCEPTED, np.where(rejected < 0, REJECTED, OPEN))
+    # Or by a test of images to come alone, which is better where many were seen.
+    alone = sides(task._replace(num_images=_UNLIMITED), history, found, tail)
+    is_accepted, is_rejected = (
+        (accepted > 0) | (alone > 0),
+        (rejected < 0) | (alone < 0),
+    )
+    return np.where(is_accepted, ACCEPTED, np.where(is_rejected, REJECTED, OPEN))
 
 
 def _are_counts(task: Task, history: History, rows: np.ndarray) -> np.ndarray:
