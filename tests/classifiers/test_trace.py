@@ -159,6 +159,7 @@ def test_cached_properties_of_a_structure_are_not_stale():
         adversarial.fgsm(classifier, IMAGES, np.zeros(40, int), epsilon=0.1)
 
 
+@pytest.mark.slow
 def test_variational_inference_is_of_the_arrays_as_they_are():
     factors, data = np.ones(3, np.float32), jaxrob.Dataset(IMAGES, right(FIRST))
 
