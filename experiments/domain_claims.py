@@ -50,17 +50,17 @@ class Table:
         self._shares, self._margins = shares, margins
         self._rng = np.random.default_rng([seed, 1])
 
-    def margins(self, order: np.ndarray, start: int, stop: int) -> np.ndarray:
-        """Returns the images' margins."""
-        return self._margins[order[start:stop]]
-
-    def failing(
+    def __call__(
         self, order: np.ndarray, spans: Sequence[_draws.Spans], by_margin: bool
-    ) -> list[np.ndarray]:
-        """Returns which draws fail."""
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Returns which draws fail, and confidences."""
         del by_margin
-        some = [self._shares[order[start:stop]] for _, start, stop in spans]
-        return [self._rng.random(len(one)) < one for one in some]
+        some = [order[start:stop] for _, start, stop in spans]
+        margins = [self._margins[images] for images in some]
+        if spans[0].draw < 0:
+            return [(one < 0, np.abs(one)) for one in margins]
+        wrong = [self._rng.random(len(one)) < self._shares[one] for one in some]
+        return list(zip(wrong, margins))
 
 
 def made_up(

@@ -42,9 +42,13 @@ if TYPE_CHECKING:
     from jaxrob._engine.evaluate import evaluate
     from jaxrob._engine.provenance import provenance
     from jaxrob.alterations import Alteration
-    from jaxrob.domains._assess import DomainAssessment, assess_domain
-    from jaxrob.domains._box import OperatingBox, operating_box
-    from jaxrob.domains._failure import FailureProbability, failure_probability
+    from jaxrob.domains._assess import assess_domain, operating_box
+    from jaxrob.domains._failure import failure_probability
+    from jaxrob.domains._results import (
+        DomainAssessment,
+        FailureProbability,
+        OperatingBox,
+    )
 
 __version__ = "0.1.0"
 
@@ -58,9 +62,9 @@ _NAMES = {
     "Dataset": "_dataset",
     "Diagnostics": "_assessment.diagnostics",
     "Domain": "_domain",
-    "DomainAssessment": "domains._assess",
-    "FailureProbability": "domains._failure",
-    "OperatingBox": "domains._box",
+    "DomainAssessment": "domains._results",
+    "FailureProbability": "domains._results",
+    "OperatingBox": "domains._results",
     "Preprocessing": "_classifiers.network",
     "SequentialComparison": "_assessment.compare_sequentially",
     "ReducedCurve": "_curve",
@@ -76,7 +80,7 @@ _NAMES = {
     "compare": "_assessment.compare",
     "compare_sequentially": "_assessment.compare_sequentially",
     "evaluate": "_engine.evaluate",
-    "operating_box": "domains._box",
+    "operating_box": "domains._assess",
     "provenance": "_engine.provenance",
 }
 

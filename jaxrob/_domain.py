@@ -14,7 +14,7 @@ from jaxrob._arguments.checks import checked_array, checked_sequence, checked_te
 from jaxrob._identity.identity import library, text
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import About, check_level
-from jaxrob.alterations._compose import merged
+from jaxrob.alterations._compose import about_all
 from jaxrob.alterations._moves import fingerprinted_alteration
 
 #: A level: a number, or of a domain one number for each alteration.
@@ -106,8 +106,7 @@ class Domain:
     @property
     def about(self) -> About:
         """What its alterations say of their parameters."""
-        words = merged(self.alterations, "words")
-        return About("", merged(self.alterations, "parameters"), words)
+        return about_all(self.alterations)
 
     @property
     def stochastic(self) -> bool:

@@ -142,12 +142,12 @@ class Table:
     def __init__(self, shares, margins, rng):
         self.shares, self.values, self.rng = shares, margins, rng
 
-    def margins(self, order, start, stop):
-        return self.values[order[start:stop]]
-
-    def failing(self, order, spans, by_margin):
-        shares = [self.shares[order[start:stop]] for _, start, stop in spans]
-        return [self.rng.random(len(some)) < some for some in shares]
+    def __call__(self, order, spans, by_margin):
+        for draw, start, stop in spans:
+            images = order[start:stop]
+            values, shares = self.values[images], self.shares[images]
+            wrong = values < 0 if draw < 0 else self.rng.random(len(images)) < shares
+            yield wrong, np.abs(values)
 
 
 def drawn(shares, margins, seed, relative=0.2):

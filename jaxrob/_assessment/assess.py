@@ -12,8 +12,8 @@ from jax.sharding import Mesh
 from jaxrob._arguments.checks import check_choice, check_type, checked_sequence
 from jaxrob._arguments.texts import collected, warn
 from jaxrob._assessment.assessment import Assessment, ListedLevels
-from jaxrob._assessment.criterion import Criterion, Tolerance
-from jaxrob._assessment.explore import Exploration, check_few, explore, listed
+from jaxrob._assessment.criterion import Criterion, Tolerance, checked_measure
+from jaxrob._assessment.explore import Exploration, check_goes_with, explore, listed
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import Score
 from jaxrob._dataset import BatchedDataset, Dataset
@@ -24,8 +24,7 @@ from jaxrob.alterations import Alteration
 from jaxrob.alterations._alteration import settings, words
 from jaxrob.alterations._recorded import Recorded
 from jaxrob.metrics import RULES
-from jaxrob.metrics._counts import checked_confidence_level
-from jaxrob.metrics._measures import in_words, mean_named, measure_named
+from jaxrob.metrics._measures import in_words
 from jaxrob.strategies import ASAP, Strategy
 from jaxrob.strategies._strategy import check_strategy
 
@@ -33,6 +32,7 @@ from jaxrob.strategies._strategy import check_strategy
 _FEWEST_DECIDED = 0.75
 
 
+@own_errors()
 def assess(
     classifier: Classifier,
     dataset: Dataset | BatchedDataset,
@@ -140,24 +140,18 @@ def assess(
             score,
         )
     )
-    measure = checked_measure(measure, arguments.score)
     wanted = "a jaxrob.Tolerance or None"
     check_type("tolerance", tolerance, Tolerance | None, wanted)
     scoring = tolerance or Tolerance()
-    confidence_level = checked_confidence_level(confidence_level)
+    measure = checked_measure(measure, arguments.score)
     criterion = Criterion(threshold, measure, alpha, scoring, confidence_level)
-    check_few(strategy, criterion, rule, alterations)
+    check_goes_with(arguments, criterion, strategy, rule)
     strategy = ASAP() if strategy is None else strategy
     check_strategy(strategy)
     rule = _checked_rule(rule, strategy, scoring)
-    criterion.check(classifier, reduced)
     for one in alterations:
         scoring.check(criterion.threshold, (one.lower, one.upper))
-    with (
-        own_errors(),
-        prepare_run(arguments) as prepared,
-        source_ahead(prepared) as run,
-    ):
+    with prepare_run(arguments) as prepared, source_ahead(prepared) as run:
         explorations = explore(run, criterion, strategy)
         length = int(explorations[0].curve.counts.inputs.sum(-1).max())
         if (few := explorations[0].sampling) is not None:
@@ -176,18 +170,6 @@ def _checked_alterations(
     if isinstance(alteration, Alteration):
         return (alteration,)
     return checked_sequence("alteration", alteration, Alteration, "jaxrob.Alteration")
-
-
-def checked_measure(measure: Any, score: Score | None) -> str:
-    if score is None:
-        measure_named(measure)
-        return measure
-    if measure != "accuracy":
-        raise ValueError(
-            f"measure does not go with score, whose mean is the measure; got "
-            f"{measure!r}"
-        )
-    return mean_named(score.name)
 
 
 def _checked_rule(rule: str | None, strategy: Strategy, scoring: Tolerance) -> str:
@@ -255,7 +237,7 @@ def result_of(
         strategy=repr(strategy),
         error_bound=bound,
         diagnostics=exploration.diagnostics,
-        warnings=(*run.warned, *run.warned_of_each[place]),
+        warnings=run.warnings(place),
         scores=scores,
         curve=curve,
         provenance=provenance_of(run, alteration),

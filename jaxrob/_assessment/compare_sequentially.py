@@ -11,12 +11,12 @@ from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_type, checked_flag, checked_number
 from jaxrob._arguments.texts import collected
-from jaxrob._assessment.assess import checked_measure, result_of
+from jaxrob._assessment.assess import result_of
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.criterion import Criterion, Tolerance
-from jaxrob._assessment.explore import SomeImages, check_few
+from jaxrob._assessment.criterion import Criterion, Tolerance, checked_measure
+from jaxrob._assessment.explore import SomeImages, check_goes_with
 from jaxrob._classifiers.classifier import Classifier
-from jaxrob._classifiers.network import Score, checked_score
+from jaxrob._classifiers.network import Score
 from jaxrob._codec import Number, Row, document, from_json, to_json
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
@@ -24,7 +24,6 @@ from jaxrob._engine.evaluate import Arguments, checked, prepare_run, source_ahea
 from jaxrob._engine.execution import progress_bar
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.metrics._counts import checked_confidence_level
 from jaxrob.strategies import FewImages
 from jaxrob.strategies._drive import Learn, Seen, Span, drive
 from jaxrob.strategies._few.bands import State
@@ -68,6 +67,7 @@ class SequentialComparison(NamedTuple):
         return from_json(text, SequentialComparison)
 
 
+@own_errors()
 def compare_sequentially(
     first: Classifier,
     second: Classifier,
@@ -124,7 +124,7 @@ def compare_sequentially(
       ValueError: if an argument is outside its range, the data have no labels, or as
         `assess`.
     """
-    score = checked_score(score)
+    check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
     asked = [
         checked(
             Arguments(one, dataset, [alteration], key, mesh, batch_size, score=score)
@@ -132,7 +132,6 @@ def compare_sequentially(
         for one in (first, second)
     ]
     checked_flag("progress", progress)
-    measure = checked_measure(measure, score)
     wanted = "a jaxrob.strategies.FewImages"
     check_type("strategy", strategy, FewImages, wanted)
     half_width = checked_number(
@@ -143,19 +142,17 @@ def compare_sequentially(
             "strategy must be without budget, curtail and required, because the "
             f"comparison ends it; got {strategy!r}"
         )
-    confidence_level = checked_confidence_level(confidence_level)
-    plain = Tolerance()
-    criterion = Criterion(threshold, measure, alpha, plain, confidence_level)
-    check_few(strategy, criterion, None, [alteration])
+    measure = checked_measure(measure, asked[0].score)
+    criterion = Criterion(threshold, measure, alpha, Tolerance(), confidence_level)
+    for one in asked:
+        check_goes_with(one, criterion, strategy)
     search = Compared(strategy.strategy, half_width / 2)
-    for one in (first, second):
-        criterion.check(one, False)
     if isinstance(dataset, Dataset) and dataset.labels is None:
         raise ValueError(
             "dataset must have labels: the answers of two networks are no common "
             "measure; got a data set without"
         )
-    with own_errors(), contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         bar = stack.enter_context(progress_bar(f"{alteration.name}, twice", progress))
         runs = []
         for one in asked:

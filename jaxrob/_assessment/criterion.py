@@ -9,15 +9,17 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._arguments.checks import checked_share
 from jaxrob._classifiers.classifier import Classifier
+from jaxrob._classifiers.network import Score
 from jaxrob._codec import Array
 from jaxrob._curve import AnyCurve, Curve
 from jaxrob._identity.identity import text
 from jaxrob.metrics import measures
-from jaxrob.metrics._counts import MOST_RANKS, Ratio
+from jaxrob.metrics._counts import MOST_RANKS, Ratio, checked_confidence_level
 from jaxrob.metrics._measures import (
     Measure,
     any_measure,
     is_mean_score,
+    mean_named,
     measure_named,
     top_k,
 )
@@ -145,6 +147,18 @@ class Tolerance:
         )
 
 
+def checked_measure(measure: Any, score: Score | None) -> str:
+    if score is None:
+        measure_named(measure)
+        return measure
+    if measure != "accuracy":
+        raise ValueError(
+            f"measure does not go with score, whose mean is the measure; got "
+            f"{measure!r}"
+        )
+    return mean_named(score.name)
+
+
 def named_setting(value: Any) -> str:
     if hasattr(value, "gather_pytree_data_fields"):
         fields = sorted(type(value).gather_pytree_data_fields())
@@ -177,6 +191,8 @@ class Criterion:
             number = getattr(self, name)
             if name == "threshold" or number is not None:
                 object.__setattr__(self, name, checked_share(name, number))
+        level = checked_confidence_level(self.confidence_level)
+        object.__setattr__(self, "confidence_level", level)
 
     def check(self, classifier: Classifier, reduced: bool) -> None:
         if self.is_of_scores:

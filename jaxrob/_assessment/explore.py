@@ -15,10 +15,10 @@ from jaxrob._assessment.criterion import Criterion, per_image, ratio_per_image
 from jaxrob._assessment.diagnostics import Diagnostics, diagnose, diagnose_few
 from jaxrob._curve import AnyCurve, ReducedCurve, join, select
 from jaxrob._devices.blocks import joined
-from jaxrob._domain import levels_of
+from jaxrob._domain import levels_of, members
 from jaxrob._engine.answers import INVALID
 from jaxrob._engine.blocks import counted
-from jaxrob._engine.evaluate import Run
+from jaxrob._engine.evaluate import Arguments, Run
 from jaxrob._engine.queue import answer_parts, evaluate_queue, everywhere, random_order
 from jaxrob._engine.scores import Scored
 from jaxrob.alterations import Alteration
@@ -53,12 +53,13 @@ class Exploration(NamedTuple):
     sampling: Sampling | None = None  # of few images
 
 
-def check_few(
-    strategy: Any, criterion: Criterion, rule: str | None, of: Sequence[Alteration]
+def check_goes_with(
+    arguments: Arguments, criterion: Criterion, strategy: Any, rule: str | None = None
 ) -> None:
     """Rejects arguments that need all images, or levels, where there are some."""
+    criterion.check(arguments.classifier, arguments.reduced)
     asked = strategy or rule or (None if criterion.scoring.is_plain else "tolerance")
-    for one in of:
+    for one in (one for each in arguments.alterations for one in members(each)):
         if asked is not None and isinstance(one, Recorded):
             raise ValueError(
                 f"strategy, rule and tolerance do not go with {one.name}: there are no "
@@ -106,7 +107,7 @@ class _Answers:
     def __init__(self, run: Run, criterion: Criterion, strategy: Strategy) -> None:
         criterion.check_classes(run.execution.info.num_classes)
         self.run, self._criterion, self._strategy = run, criterion, strategy
-        self._seconds = [0.0] * len(run.alterations)
+        self.seconds = [0.0] * len(run.alterations)
 
     @property
     def subjects(self) -> list[Subject]:
@@ -121,7 +122,7 @@ class _Answers:
     def _took(self, seconds: float, amounts: Sequence[tuple[int, int]]) -> None:
         total = sum(amount for _, amount in amounts)
         for place, amount in amounts:
-            self._seconds[place] += seconds * amount / total
+            self.seconds[place] += seconds * amount / total
 
 
 class AllImages(_Answers):
@@ -178,7 +179,7 @@ class AllImages(_Answers):
             0.0 if only else concluded(self._strategy, subject, explored).error_bound,
             diagnostics,
             nominal,
-            self._seconds[place],
+            self.seconds[place],
         )
 
     def _levels(self, place: int, levels: list[float]) -> np.ndarray:
@@ -265,7 +266,7 @@ class SomeImages(_Answers):
             found.error_bound,
             diagnose_few(task, shown, len(rows)),
             None,
-            self._seconds[place],
+            self.seconds[place],
             _sampling(subject.task, history, found, self.evaluations(place)),
         )
 

@@ -1,34 +1,33 @@
 """`jaxrob assess`: writes results and a report, and checks requirements."""
 
-import dataclasses
 import pathlib
 import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 
 import jaxrob
 from jaxrob import alterations, reporting, strategies
 from jaxrob._arguments.texts import warn
-from jaxrob._command import catalogue, user_code
+from jaxrob._command import catalogue
 from jaxrob._command.catalogue import Written, read_call
-from jaxrob._command.define import Refused, Values, check_folders
-from jaxrob._command.ending import answers_are_there, recorded_run, with_other_runs
-from jaxrob._command.results import (
+from jaxrob._command.define import Refused, Values
+from jaxrob._command.ending import answers_are_there
+from jaxrob._command.flow import (
     Replacing,
-    check_failing,
-    check_outcomes,
-    check_reports,
-    check_required,
-    checked_folder,
+    Write,
+    begun,
     earlier_results,
-    held,
+    finished,
+    verdict,
+)
+from jaxrob._command.results import (
+    check_failing,
+    check_required,
     read_results_at,
     required,
     write_failing_pictures,
-    write_outcomes,
-    write_reports,
 )
 from jaxrob._command.subject import (
     Subject,
@@ -36,7 +35,6 @@ from jaxrob._command.subject import (
     check_measure,
     few_images_of,
     first_look,
-    join_hosts,
     journal_of,
     load_subject,
     mesh_of_all,
@@ -48,7 +46,7 @@ from jaxrob._engine.execution import progress_bar
 from jaxrob._engine.preflight import preflight
 from jaxrob.alterations import presets
 from jaxrob.alterations._recorded import Recorded
-from jaxrob.reporting import Picture, Plan, Requirement, Results
+from jaxrob.reporting import Picture, Plan, Requirement
 from jaxrob.reporting._requirements import (
     OF_ALTERATION,
     OF_DOMAIN,
@@ -78,15 +76,8 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
     request = _requested(values)
     if values.pictures in (1, 2):
         raise Refused(f"--pictures must be 0, or 3 to 16; got {values.pictures}")
-    check_reports(values.report)
-    check_outcomes(values)
-    output = checked_folder(values)
-    check_folders(values, "journal", "compilation_cache", "failing")
     check_failing(values)
-    join_hosts(values)
-    if user_code.is_code(values.classifier or ""):
-        # First, so that modules that alterations import too are noted as the network's.
-        user_code.load(values.classifier, "classifier")
+    output = begun(values, "failing")
     # Errors whatever the picture size are raised before any picture is read.
     with warnings.catch_warnings():
         # The same warnings come again with the pictures' own size.
@@ -123,28 +114,19 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
     if values.dry_run:
         print_passes(found, altered, request.few or _strategy(values) or ASAP())
         return ""
-    with held(output):
-        kept = earlier_results(output, found, replacing)
-        results = _assessed(found, altered, reasons, request, values, kept)
-        regressions = reporting.regressions(results.assessments, earlier)
-        results = dataclasses.replace(
-            results,
-            regressions=tuple(regressions),
-            differences=reporting.differences(results.assessments, before),
-            runs=with_other_runs(kept.runs, recorded_run(values)),
-        )
-        _write(output, results)
-    print(reporting.table(results.assessments))
-    print(f"wrote {output}/")
+
+    def measure(write: Write) -> dict[str, Any]:
+        new = _assessed(found, altered, reasons, request, values, write)
+        print(reporting.table(new["assessments"]))
+        return new | {
+            "regressions": tuple(reporting.regressions(new["assessments"], earlier)),
+            "differences": reporting.differences(new["assessments"], before),
+        }
+
+    results = finished(values, output, found, replacing, measure, shown)
     if values.failing is not None and is_first():
         write_failing_pictures(values, found, altered, results)
-    if values.report and is_first():
-        write_reports(values.report, [reporting.read_results(output)], shown)
-    write_outcomes(values, results)
-    by_name = {one.alteration: one for one in results.assessments}
-    return reporting.verdict(
-        request.requirements, by_name, regressions, results.differences
-    )
+    return verdict(results)
 
 
 def written_request(values: Values, quantities: Sequence[str] = QUANTITIES) -> Request:
@@ -288,22 +270,17 @@ def _assessed(
     reasons: Sequence[str | None],
     request: Request,
     values: Values,
-    kept: Results,
-) -> Results:
+    write: Write,
+) -> dict[str, Any]:
     classifier, dataset = found
-    output = pathlib.Path(values.output)
-    key = jax.random.key(values.seed)
-    others = (one for one in kept.requirements if one.quantity not in QUANTITIES)
-    results = Results(
-        found.name,
-        found.class_names,
-        (),
-        requirements=(*request.requirements, *others),
-        plan=request.plan,
-        roma=kept.roma,
-        attack=kept.attack,
-        runs=with_other_runs(kept.runs, recorded_run(values)),
-    )
+    key, done, shown = jax.random.key(values.seed), [], []
+    new: dict[str, Any] = {
+        "network": found.name,
+        "class_names": found.class_names,
+        "plan": request.plan,
+        "regressions": (),
+        "differences": (),
+    }
     # Alterations assessed on few images share them, and a budget, and so end together.
     together = [altered] if request.few else altered
     try:
@@ -325,29 +302,21 @@ def _assessed(
                 progress=values.progress,
             )
             answers_are_there()
-            assessments = answer if isinstance(answer, tuple) else (answer,)
-            done = len(results.assessments)
-            new = slice(done, done + len(assessments))
-            results = dataclasses.replace(
-                results,
-                assessments=(*results.assessments, *assessments),
-                reasons=(*results.reasons, *reasons[new]),
-                pictures=(*results.pictures, *[()] * len(assessments)),
-            )
+            done += answer if isinstance(answer, tuple) else (answer,)
+            new |= {"assessments": done, "reasons": reasons[: len(done)]}
             try:
-                pairs = zip(assessments, altered[new])
-                shown = [_shown(*pair, dataset, values) for pair in pairs]
-                pictures = (*results.pictures[:done], *shown)
-                results = dataclasses.replace(results, pictures=pictures)
+                pairs = zip(done[len(shown) :], altered[len(shown) :])
+                shown += [_shown(*pair, dataset, values) for pair in pairs]
             finally:
                 # Pictures take long enough to be interrupted, which loses no result.
-                _write(output, results)
+                new["pictures"] = [*shown, *[()] * (len(done) - len(shown))]
+                write(new)
     except KeyboardInterrupt as error:
-        done = f"{len(results.assessments)} of {len(altered)} alterations are finished"
-        where = f"{done}, in {output}/"
-        error.add_note(where if results.assessments else "no alteration is finished")
+        number = f"{len(done)} of {len(altered)} alterations are finished"
+        where = f"{number}, in {pathlib.Path(values.output)}/"
+        error.add_note(where if done else "no alteration is finished")
         raise
-    return results
+    return new
 
 
 def _shown(
@@ -395,8 +364,3 @@ def _warn_of_no_means(
             "that benchmarks of corruptions publish will not be known: --levels=6 has "
             "them all, and without the flag they are added"
         )
-
-
-def _write(output: pathlib.Path, results: Results) -> None:
-    if is_first():
-        reporting.write_results(output, results)

@@ -1,7 +1,6 @@
 """`jaxrob domain`: several alterations at once, as one operating domain."""
 
 import csv
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,35 +8,30 @@ import jax
 import numpy as np
 
 import jaxrob
-from jaxrob import reporting
-from jaxrob._command import catalogue, user_code
+from jaxrob._command import catalogue
 from jaxrob._command.assess import Request, written_request
-from jaxrob._command.define import Refused, Values, check_folders
-from jaxrob._command.ending import answers_are_there, recorded_run, with_other_runs
-from jaxrob._command.results import (
+from jaxrob._command.define import Refused, Values
+from jaxrob._command.ending import answers_are_there
+from jaxrob._command.flow import (
     Replacing,
-    check_outcomes,
-    check_reports,
-    checked_folder,
+    Write,
+    begun,
     earlier_results,
-    held,
-    write_outcomes,
-    write_reports,
+    finished,
+    verdict,
 )
 from jaxrob._command.subject import (
     Subject,
     announce,
     check_measure,
     first_look,
-    join_hosts,
     journal_of,
     load_subject,
     mesh_of_all,
+    print_ranges,
 )
-from jaxrob._devices.mesh import is_first
 from jaxrob._engine.preflight import preflight
 from jaxrob.domains._results import DomainResults
-from jaxrob.reporting import Results
 from jaxrob.reporting._requirements import OF_DOMAIN, names_of
 from jaxrob.strategies import Volume
 
@@ -51,14 +45,7 @@ def run_domain(values: Values, words: Sequence[str]) -> str:
     request = written_request(values, QUANTITIES)
     check_measure(request.measure)
     volume = _volume(values, request)
-    check_reports(values.report)
-    check_outcomes(values)
-    output = checked_folder(values)
-    check_folders(values, "journal", "compilation_cache")
-    join_hosts(values)
-    if user_code.is_code(values.classifier or ""):
-        # First, so that modules that alterations import too are noted as the network's.
-        user_code.load(values.classifier, "classifier")
+    output = begun(values)
     found = load_subject(values)
     shape, frost = found.dataset.images.shape[1:], values.frost
     some = [catalogue.made(one, shape, frost) for one in request.alterations]
@@ -70,31 +57,19 @@ def run_domain(values: Values, words: Sequence[str]) -> str:
     preflight(found.classifier, found.dataset, [domain], image, key)
     first_look(found, values.seed)
     announce(found)
-    for one in domain.alterations:
-        print(f"  {one.name} [{one.lower:g}, {one.upper:g}] {one.unit}".rstrip())
+    print_ranges(domain.alterations)
     if values.dry_run:
         print(f"{volume!r}; how many passes that takes depends on the answers")
         return ""
-    with held(output):
-        kept = earlier_results(output, found, replacing)
+
+    def measure(write: Write) -> dict[str, Any]:
+        del write
         done = _measured(found, domain, profile, request, volume, values)
-        others = (one for one in kept.requirements if one.quantity not in QUANTITIES)
-        results = dataclasses.replace(
-            kept,
-            domain=done,
-            requirements=(*others, *request.requirements),
-            plan=request.plan or kept.plan,
-            runs=with_other_runs(kept.runs, recorded_run(values)),
-        )
-        if is_first():
-            reporting.write_results(output, results)
-    _print_summary(done)
-    print(f"wrote {output}/")
-    if values.report and is_first():
-        write_reports(values.report, [reporting.read_results(output)])
-    own = Results(found.name, None, (), domain=done, requirements=request.requirements)
-    write_outcomes(values, own)
-    return reporting.verdict(request.requirements, {done.name: done})
+        _print_summary(done)
+        plan = {} if request.plan is None else {"plan": request.plan}
+        return {"domain": done} | plan
+
+    return verdict(finished(values, output, found, replacing, measure))
 
 
 def _print_summary(results: DomainResults) -> None:
@@ -144,27 +119,15 @@ def _measured(
             "progress": values.progress,
         }
 
+    asked = request.threshold, request.measure
     one = jaxrob.assess_domain(
-        *found,
-        domain,
-        request.threshold,
-        request.measure,
-        alpha=values.alpha,
-        strategy=volume,
-        **how("volume"),
+        *found, domain, *asked, alpha=values.alpha, strategy=volume, **how("volume")
     )
     answers_are_there()
     box = failure = None
     if values.box:
-        box = jaxrob.operating_box(
-            *found,
-            domain,
-            request.threshold,
-            request.measure,
-            alpha=values.alpha,
-            budget=_BUDGET_OF_BOX,
-            **how("box"),
-        )
+        how_far = how("box") | {"alpha": values.alpha, "budget": _BUDGET_OF_BOX}
+        box = jaxrob.operating_box(*found, domain, *asked, **how_far)
     if profile is not None:
         failure = jaxrob.failure_probability(*found, domain, profile, **how("failure"))
     return DomainResults(one, box, failure)

@@ -1,11 +1,10 @@
-"""Results: what a run writes, and the commands on results that are there."""
+"""Reports and other files of results, and the commands on results that are there."""
 
 import contextlib
 import functools
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import jax
 
@@ -18,17 +17,15 @@ from jaxrob._command.define import (
     Values,
     check_distinct,
     check_file,
-    check_folders,
     did_you_mean,
 )
 from jaxrob._command.subject import Subject
 from jaxrob._devices.mesh import is_first
-from jaxrob._files import lock, not_written, write_file
+from jaxrob._files import not_written, write_file
 from jaxrob.metrics import ALEXNET
 from jaxrob.reporting import Requirement, Results
 from jaxrob.reporting._columns import log_name
 from jaxrob.reporting._exports import check_empty
-from jaxrob.reporting._gate import beside_assessments
 from jaxrob.reporting._report import with_tester
 from jaxrob.reporting._results import adjusted, difference_text
 
@@ -164,114 +161,6 @@ def write_failing_pictures(
         )
         fails = "fails" if number == 1 else "fail"
         print(f"wrote {folder}/: {counted(number, 'picture')} that {fails} first")
-
-
-class Replacing(NamedTuple):
-    quantities: Sequence[str]  # Those whose requirements it replaces
-    requirements: Sequence[Requirement]  # The new ones
-    alterations: Sequence[str] | None = None
-    regressions: bool = False  # Whether it looks for regressions
-
-
-def checked_folder(values: Values) -> pathlib.Path:
-    output = pathlib.Path(values.output)
-    if output.exists() and not output.is_dir():
-        raise Refused(f"--output={output}: there is a file of that name")
-    check_folders(values, "output")
-    return output
-
-
-def earlier_results(
-    output: pathlib.Path, found: Subject, replacing: Replacing
-) -> Results:
-    nothing = Results(found.name, found.class_names, ())
-    if not os.path.lexists(output / "results.json"):
-        return nothing
-    there = reporting.read_results(output)
-    few = found.dataset[:1]
-    source = jaxrob.provenance(found.classifier, few)
-    own, network = source["classifier"], source["network"]
-    others = {one["classifier"] for one in there.sources}
-    if own is not None and others == {own}:
-        _check_none_dropped(output, there, replacing)
-        return there
-    # An unidentifiable network's give way to the same name's, if all is measured again.
-    alone = there.roma is None and there.attack is None and there.domain is None
-    if alone and others <= {None} and own is None and there.network == found.name:
-        _check_none_dropped(output, there, replacing)
-        return nothing
-    which = there.network or "without a name"
-    any_way = [
-        one.get("network", {}) | {"preprocessing": None} for one in there.sources
-    ]
-    if network.get("version") and network | {"preprocessing": None} in any_way:
-        raise Refused(
-            f"--output={output}: it holds results of {which}, from the same file or "
-            "weights, but with other --outputs, another preprocessing or another image "
-            "size; choose another folder"
-        )
-    raise Refused(
-        f"--output={output}: it holds results of another network, of the same one with "
-        "other --outputs, another preprocessing or image size, or of one that nothing "
-        f"tells from others ({which}); choose another folder"
-    )
-
-
-def _check_none_dropped(
-    output: pathlib.Path, there: Results, replacing: Replacing
-) -> None:
-    """Rejects a run that would lose results, or the failure of a gate."""
-    quantities, requirements, alterations, regressions = replacing
-    dropped, found = [], {}
-    if alterations is not None:
-        found |= {one.alteration: one for one in there.assessments}
-        lost = [one for one in found if one not in alterations]
-        dropped += [f"the results of {', '.join(lost)}"] if lost else []
-        if there.regressions and not regressions:
-            dropped.append("the regressions that were found")
-    else:
-        found |= beside_assessments(there)
-    dropped += [
-        f"the requirement {one.said}, which is not met"
-        for one in there.requirements
-        if one.quantity in quantities
-        and not any(_replaces(each, one) for each in requirements)
-        and reporting.unmet([one], found, there.differences)
-    ]
-    if dropped:
-        raise Refused(
-            f"--output={output}: it holds results of this network, of which this run "
-            f"would drop {' and '.join(dropped)}; choose another folder, or ask for "
-            "these too"
-        )
-
-
-def _replaces(new: Requirement, old: Requirement) -> bool:
-    """Whether a requirement asks for the same quantity of at least the same results."""
-    return (new.quantity, new.sign) == (old.quantity, old.sign) and (
-        new.alteration in (None, old.alteration)
-    )
-
-
-@contextlib.contextmanager
-def held(output: pathlib.Path) -> Iterator[None]:
-    if not is_first():
-        yield
-        return
-    output.mkdir(parents=True, exist_ok=True)
-    folder = os.open(output, os.O_RDONLY)
-    try:
-        if lock(folder) is False:
-            raise Refused(
-                f"--output={output}: another run writes there; choose another folder"
-            )
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):
-                output.rmdir()  # If nothing was written.
-    finally:
-        os.close(folder)
 
 
 def run_compare(values: Values, words: Sequence[str]) -> str:

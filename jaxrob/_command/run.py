@@ -54,6 +54,8 @@ class _Command(NamedTuple):
 
 
 _NETWORK = {"The network": (define.network,), "The pictures": (define.pictures,)}
+_WRITTEN = define.report, define.tester, define.output, define.outcomes
+_RUNS = {"How it runs": (define.running,)}
 _COMMANDS = {
     "assess": _Command(
         "How robust a network is to alterations: results, report, gate.",
@@ -74,16 +76,9 @@ _COMMANDS = {
                 define.before,
                 define.regressions,
             ),
-            "What is written": (
-                define.report,
-                define.tester,
-                define.output,
-                define.kept_pictures,
-                define.outcomes,
-                define.failing,
-            ),
-            "How it runs": (define.running,),
-        },
+            "What is written": (*_WRITTEN, define.kept_pictures, define.failing),
+        }
+        | _RUNS,
         module="assess",
     ),
     "roma": _Command(
@@ -94,14 +89,9 @@ _COMMANDS = {
         | {
             "What is measured": (define.perturbing,),
             "What is good enough": (define.requirements("plr.low", "plr"),),
-            "What is written": (
-                define.report,
-                define.tester,
-                define.output,
-                define.outcomes,
-            ),
-            "How it runs": (define.running,),
-        },
+            "What is written": _WRITTEN,
+        }
+        | _RUNS,
         module="roma",
     ),
     "domain": _Command(
@@ -117,14 +107,9 @@ _COMMANDS = {
                     *("failure_probability.high", "failure_probability"),
                 ),
             ),
-            "What is written": (
-                define.report,
-                define.tester,
-                define.output,
-                define.outcomes,
-            ),
-            "How it runs": (define.running,),
-        },
+            "What is written": _WRITTEN,
+        }
+        | _RUNS,
         module="domain",
     ),
     "compare": _Command(

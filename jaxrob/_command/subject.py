@@ -278,8 +278,7 @@ def print_passes(
         print(f"  {one.name}: {images} images x {len(one.pictures.at)} recorded levels")
     if not (altered := [one for one in altered if one not in recorded]):
         return
-    for one in altered:
-        print(f"  {one.name} [{one.lower:g}, {one.upper:g}] {one.unit}".rstrip())
+    print_ranges(altered)
     passes = images * number * len(altered)
     print(
         f"{counted(images, 'image')} x {levels} x "
@@ -288,6 +287,11 @@ def print_passes(
     if few is not None:
         passes = min(passes, few.budget or passes)
         print(f"{_said(few)}: at most about {passes:,} of these")
+
+
+def print_ranges(altered: Sequence[jaxrob.Alteration]) -> None:
+    for one in altered:
+        print(f"  {one.name} [{one.lower:g}, {one.upper:g}] {one.unit}".rstrip())
 
 
 def _levels(strategy: Strategy) -> tuple[int, int, int]:

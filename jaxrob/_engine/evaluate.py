@@ -43,10 +43,10 @@ from jaxrob._engine.step import UNALTERED
 from jaxrob._identity.identity import text
 from jaxrob._keys import checked_key
 from jaxrob._stored_images import StoredImages
-from jaxrob.alterations import Alteration
 from jaxrob.alterations._recorded import Recorded, paired
 
 
+@own_errors()
 def evaluate(
     classifier: Classifier,
     dataset: Dataset | BatchedDataset,
@@ -125,14 +125,13 @@ def evaluate(
       OSError: if the journal cannot be read or written.
     """
     given = classifier, dataset, [alteration], key, mesh, batch_size
-    shared = Arguments(*given, reduced, journal, progress, score)
-    arguments = checked(shared, AnyAlteration, "a jaxrob.Alteration or jaxrob.Domain")
+    arguments = checked(Arguments(*given, reduced, journal, progress, score))
     shape = "L, d" if isinstance(alteration, Domain) else "L"
     axes = {"d": len(members(alteration))}
     levels = as_written(checked_array("levels", levels, shape, axes=axes))
     found = alteration.canonical(levels)
     canonical, inverse = np.unique(found, axis=0, return_inverse=True)
-    with own_errors(), prepare_run(arguments) as run:
+    with prepare_run(arguments) as run:
         queue = [everywhere(run.alterations[0], canonical)]
         (curve,) = evaluate_queue(run.execution, run.dataset, queue)
     return select(curve, inverse.reshape(-1), levels)
@@ -172,10 +171,12 @@ class Run(NamedTuple):
     warned: list[str]  # of all alterations, until the run ends
     warned_of_each: list[list[str]]
 
+    def warnings(self, place: int) -> tuple[str, ...]:
+        """What was warned of, of the alteration in a place."""
+        return (*self.warned, *self.warned_of_each[place])
 
-def checked(
-    given: Arguments, kind: Any = Alteration, wanted_kind: str = "a jaxrob.Alteration"
-) -> Arguments:
+
+def checked(given: Arguments) -> Arguments:
     """Checks each argument separately, without tracing."""
     classifier, score = given.classifier, checked_score(given.score)
     check_type("classifier", classifier, Classifier, classifier_wanted(classifier))
@@ -183,8 +184,9 @@ def checked(
         check_has_classes(classifier)
     wanted = dataset_wanted(given.dataset)
     check_type("dataset", given.dataset, Dataset | BatchedDataset, wanted)
+    wanted = "a jaxrob.Alteration or jaxrob.Domain"
     for one in given.alterations:
-        check_type("alteration", one, kind, wanted_kind)
+        check_type("alteration", one, AnyAlteration, wanted)
     key, batch_size, journal = given.key, given.batch_size, given.journal
     if key is not None:
         key = checked_key(key)

@@ -138,7 +138,7 @@ def compose(
         prepare=hashable_partial(_prepare_first, members=members),
         geometry=_combined_geometry(members),
         moves_pixels=any(member.moves_pixels for member in members),
-        about=_combined_about(alterations, lower, upper),
+        about=about_all(alterations, _driven(alterations, lower, upper)),
     )
 
 
@@ -150,17 +150,21 @@ def _combined_geometry(members: Sequence[Alteration]) -> Callable[..., Any] | No
     return hashable_partial(_all_moves, geometries=tuple(moving))
 
 
-def _combined_about(members: Sequence[Alteration], lower: float, upper: float) -> About:
-    """Describes a composition, whose members keep their own ranges."""
+def _driven(members: Sequence[Alteration], lower: float, upper: float) -> str:
     driven = (
         f"{one.name} from {range_in_words(one)}"
         + (f" ({one.about.level})" if one.about.level else "")
         for one in members
     )
+    return f"{lower:.4g} to {upper:.4g} drive {', then '.join(driven)}"
+
+
+def about_all(members: Sequence[Alteration], level: str = "") -> About:
+    """Describes alterations that follow each other and keep their own ranges."""
     return About(
-        f"{lower:.4g} to {upper:.4g} drive {', then '.join(driven)}",
-        merged(members, "parameters"),
-        merged(members, "words"),
+        level,
+        _merged(members, "parameters"),
+        _merged(members, "words"),
         size_matters=any(one.about.size_matters for one in members),
         leaves_range=any(one.about.leaves_range for one in members),
         jump=next(filter(None, (one.about.jump for one in members)), ""),
@@ -168,7 +172,7 @@ def _combined_about(members: Sequence[Alteration], lower: float, upper: float) -
     )
 
 
-def merged(members: Sequence[Alteration], field: str) -> dict[str, Any]:
+def _merged(members: Sequence[Alteration], field: str) -> dict[str, Any]:
     """Merges a field of the members' `about`, with keys "member: name"."""
     return {
         f"{one.name}: {name}": said

@@ -1,125 +1,38 @@
-"""The accepted volume of a domain: on which share of its levels a network is good."""
+"""On which levels of a domain a network is good: accepted volume, operating box."""
 
-import dataclasses
 import os
-import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._arguments.checks import check_type
-from jaxrob._arguments.texts import collected, warn
-from jaxrob._assessment.assess import checked_measure, provenance_of
-from jaxrob._assessment.assessment import MEASURE, Provenance
-from jaxrob._assessment.criterion import Criterion, Tolerance, named_setting
-from jaxrob._assessment.explore import SomeImages, check_few
+from jaxrob._arguments.checks import check_type, checked_integer, checked_number
+from jaxrob._arguments.texts import warn
+from jaxrob._assessment.assess import provenance_of
+from jaxrob._assessment.criterion import Criterion, Tolerance, checked_measure
+from jaxrob._assessment.explore import SomeImages, check_goes_with
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import Score
-from jaxrob._codec import (
-    Array,
-    Document,
-    Integer,
-    Number,
-    Row,
-    Text,
-    document,
-    read,
-    refuse,
-)
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
-from jaxrob._domain import Axis, Domain
-from jaxrob._engine.evaluate import Arguments, checked, prepare_run, source_ahead
+from jaxrob._domain import Domain
+from jaxrob._engine.evaluate import Arguments, Run, checked, prepare_run, source_ahead
 from jaxrob._engine.provenance import warn_of_dependence
 from jaxrob._keys import host_generator
-from jaxrob.domains._levels import by_distribution, uniform
-from jaxrob.metrics import ConfidenceInterval
-from jaxrob.metrics._counts import checked_confidence_level
+from jaxrob.domains._box_search import BoxSearch
+from jaxrob.domains._levels import LevelsAt, by_distribution, in_words
+from jaxrob.domains._results import DomainAssessment, OperatingBox
 from jaxrob.strategies import Strategy, Volume
-from jaxrob.strategies._drive import Subject, concluded, drive
-from jaxrob.strategies._strategy import STATUSES, check_strategy, needs_scores
+from jaxrob.strategies._drive import Explored, Subject, concluded, drive
+from jaxrob.strategies._strategy import Task, check_strategy, needs_scores
 
 if TYPE_CHECKING:
     from numpyro.distributions import Distribution
 
-_UNIT = Number(at_least=0, at_most=1)
-_ENDS = Row(_UNIT, ascends=True)
 
-
-@document("jaxrob domain assessment 1")
-@dataclasses.dataclass(frozen=True, eq=False)
-class DomainAssessment(Document):
-    """On which share of a domain's levels a classifier is good enough.
-
-    Attributes:
-      axes: the alterations in the order in which they are applied: name, unit, lowest
-        and highest level, and the level at which nothing is altered.
-      threshold: the lowest value of the measure that is accepted.
-      measure: the quality measure, see `jaxrob.assess`.
-      alpha: the confidence above which the classifier may answer "unknown", or None.
-      level_distribution: the distribution of the levels, as text; "" if uniform.
-      strategy: the strategy that chose levels and images, as text.
-      guarantee: "calibrated" if the intervals' coverage was simulated, "proven" if it
-        is proven; "" for a strategy of your own that does not say.
-      accepted_volume: the share of the box of levels (or the probability of the levels,
-        with a distribution) on which the measure reaches the threshold, in [0, 1]: the
-        best guess in `dataset_interval`.
-      dataset_interval: where it is for all images of this data set.
-      confidence_interval: where it is for all images of the kind tested; None where it
-        is not known, such as of images in groups.
-      confidence_level: the coverage of both intervals, in (0, 1).
-      status: why the search ended: "precise" if the interval is as narrow as wanted,
-        "budget" if the budget is spent, "resolution" if the levels tell no more, as
-        where the measure lies on the threshold over a wide area.
-      evaluations: how many altered images were classified.
-      num_images: N, the images of the data set that count.
-      levels: float64 `[L, d]`, the levels that were looked at.
-      seen: integers `[L]`, on how many images.
-      values: float64 `[L]`, the measure on these.
-      sides: integers `[L]`, by all images: 1 accepted, -1 not accepted, 0 open.
-      warnings: what the call warned of (`jaxrob.RobustnessWarning`), a message each.
-      provenance: see `jaxrob.provenance`, with the domain as "alteration".
-      seconds: the time the answers took, compilation included.
-    """
-
-    axes: tuple[Axis, ...]
-    threshold: Annotated[float, _UNIT]
-    measure: Annotated[str, MEASURE]
-    alpha: Annotated[float | None, _UNIT]
-    level_distribution: str
-    strategy: str
-    guarantee: Annotated[str, Text(allowed=("calibrated", "proven", ""))]
-    accepted_volume: Annotated[float, _UNIT]
-    dataset_interval: Annotated[ConfidenceInterval, _ENDS]
-    confidence_interval: Annotated[ConfidenceInterval | None, _ENDS]
-    confidence_level: Annotated[float, Number(above=0, below=1)]
-    status: Annotated[str, Text(allowed=STATUSES)]
-    evaluations: Annotated[int, Integer(0, 2**53)]
-    num_images: Annotated[int, Integer(1)]
-    levels: Annotated[np.ndarray, Array("L, d")] = dataclasses.field(repr=False)
-    seen: Annotated[np.ndarray, Array("L", "int64", at_least=0)] = dataclasses.field(
-        repr=False
-    )
-    values: Annotated[np.ndarray, Array("L", may_be_nan=True)] = dataclasses.field(
-        repr=False
-    )
-    sides: Annotated[np.ndarray, Array("L", "int64", at_least=-1, at_most=1)] = (
-        dataclasses.field(repr=False)
-    )
-    warnings: tuple[str, ...] = dataclasses.field(repr=False)
-    provenance: dict[str, Any] = dataclasses.field(repr=False)
-    seconds: Annotated[float, Number(at_least=0)]
-
-    def _check_together(self) -> None:
-        name, given = "provenance", self.provenance
-        read(Provenance, given, name, is_partial=True, ignores_unknown=True)
-        number = len(self.axes)
-        refuse(self.levels.shape[1] != number, f"levels must be of {number} axes")
-
-
+@own_errors()
 def assess_domain(
     classifier: Classifier,
     dataset: Dataset | BatchedDataset,
@@ -184,8 +97,7 @@ def assess_domain(
     """
     check_type("domain", domain, Domain, "a jaxrob.Domain")
     given = classifier, dataset, [domain], key, mesh, batch_size
-    shared = Arguments(*given, False, journal, progress, score)
-    arguments = checked(shared, Domain, "a jaxrob.Domain")
+    arguments = checked(Arguments(*given, False, journal, progress, score))
     check_strategy(strategy)
     if not needs_scores(strategy) or "volume" not in strategy.rules:
         raise ValueError(
@@ -193,79 +105,182 @@ def assess_domain(
             f"{strategy!r}"
         )
     measure = checked_measure(measure, arguments.score)
-    level = checked_confidence_level(confidence_level)
-    criterion = Criterion(threshold, measure, alpha, Tolerance(), level)
-    check_few(strategy, criterion, None, domain.alterations)
-    criterion.check(classifier, False)
-    levels_at, distribution = uniform(domain), ""
+    criterion = Criterion(threshold, measure, alpha, Tolerance(), confidence_level)
+    check_goes_with(arguments, criterion, strategy)
+    levels_at, distribution = Task(domain.lower, domain.upper, threshold).levels_at, ""
     if level_distribution is not None:
         levels_at = by_distribution(domain, level_distribution)
-        is_joint = not isinstance(level_distribution, Sequence)
-        each = [level_distribution] if is_joint else level_distribution
-        distribution = ", ".join(map(named_setting, each))
-    with (
-        own_errors(),
-        prepare_run(arguments) as prepared,
-        source_ahead(prepared) as run,
-    ):
-        answers = SomeImages(run, criterion, strategy, seed_of(key))
-        (own,), start = run.alterations, time.perf_counter()
-        subject = in_the_cube(answers.subjects[0], levels_at)
-        (explored,) = drive(strategy, [subject], answers.look)
-        seconds = time.perf_counter() - start
+        distribution = in_words(level_distribution)
+    with prepare_run(arguments) as prepared, source_ahead(prepared) as run:
+        answers, subject, explored = _searched(run, criterion, strategy, levels_at, key)
         found = concluded(strategy, subject, explored)
-        if isinstance(run.dataset, Dataset):
-            warn_of_dependence(run.source()["dataset"], len(run.dataset))
-        with collected() as said:
-            if subject.task.groups is not None and found.population_interval is None:
-                warn(
-                    "the images are in groups, so that the interval of the accepted "
-                    "volume is of this data set alone: none is known for all images of "
-                    "the kind"
-                )
-        levels = subject.canonical(explored.history.levels)
-        seen = answers.at(0, levels)
-        # One by one, because all levels' counts by class may be large.
-        values = [
-            criterion.values(answers.curve(levels[[place]], [row]))[0][0]
-            for place, row in enumerate(seen)
-        ]
-        robustness, sides = found.robustness, found.sides
-        assert robustness is not None and subject.task.num_images
-        return DomainAssessment(
-            axes=own.axes,
-            threshold=criterion.threshold,
-            measure=measure,
-            alpha=criterion.alpha,
-            level_distribution=distribution,
-            strategy=repr(strategy),
-            guarantee=getattr(strategy, "guarantee", ""),
-            accepted_volume=robustness,
-            dataset_interval=found.interval,
-            confidence_interval=found.population_interval,
-            confidence_level=level,
-            status=found.status,
-            evaluations=answers.evaluations(0),
-            num_images=subject.task.num_images,
-            levels=levels,
-            seen=np.array([one.number for one in seen]),
-            values=np.array(values),
-            sides=np.zeros(len(levels), int) if sides is None else sides,
-            warnings=(*run.warned, *run.warned_of_each[0], *said),
-            provenance=provenance_of(run, own),
-            seconds=seconds,
+        if subject.task.groups is not None and found.population_interval is None:
+            warn(
+                "the images are in groups, so that the interval of the accepted volume "
+                "is of this data set alone: none is known for all images of the kind"
+            )
+    levels = subject.canonical(explored.history.levels)
+    seen = answers.at(0, levels)
+    # One by one, because all levels' counts by class may be large.
+    values = [
+        criterion.values(answers.curve(levels[[place]], [row]))[0][0]
+        for place, row in enumerate(seen)
+    ]
+    robustness, sides = found.robustness, found.sides
+    assert robustness is not None and subject.task.num_images
+    return DomainAssessment(
+        axes=domain.axes,
+        threshold=criterion.threshold,
+        measure=measure,
+        alpha=criterion.alpha,
+        level_distribution=distribution,
+        strategy=repr(strategy),
+        guarantee=getattr(strategy, "guarantee", ""),
+        accepted_volume=robustness,
+        dataset_interval=found.interval,
+        confidence_interval=found.population_interval,
+        status=found.status,
+        levels=levels,
+        seen=np.array([one.number for one in seen]),
+        values=np.array(values),
+        sides=np.zeros(len(levels), int) if sides is None else sides,
+        confidence_level=criterion.confidence_level,
+        evaluations=answers.evaluations(0),
+        num_images=subject.task.num_images,
+        warnings=run.warnings(0),
+        provenance=provenance_of(run, run.alterations[0]),
+        seconds=answers.seconds[0],
+    )
+
+
+@own_errors()
+def operating_box(
+    classifier: Classifier,
+    dataset: Dataset | BatchedDataset,
+    domain: Domain,
+    threshold: float = 0.8,
+    measure: str = "accuracy",
+    *,
+    accepted_share: float = 0.99,
+    confidence_level: float = 0.95,
+    fixed: Mapping[str, Sequence[float | None]] | None = None,
+    budget: int = 100_000,
+    score: Score | Callable[[Any, Any], Any] | None = None,
+    alpha: float | None = None,
+    key: jax.Array | None = None,
+    batch_size: int | None = None,
+    mesh: Mesh | None = None,
+    journal: str | os.PathLike | None = None,
+    progress: bool = False,
+) -> OperatingBox:
+    """Looks for the largest box around the unaltered level that is accepted.
+
+    A model of the measure chooses boxes and proves nothing. A box is claimed only if
+    all of several hundred fresh random levels in it are accepted; after a failure the
+    model learns from it, and a smaller box needs more levels.
+
+    Example::
+
+        found = jaxrob.operating_box(
+            classifier, dataset, domain, fixed={"brightness": (-0.2, None)}
         )
+        print(found)
+
+    Args:
+      classifier, dataset, domain, threshold, measure: see `assess_domain`.
+      accepted_share: the share of the box to be accepted at least, in (0, 1).
+      confidence_level: how sure that shall be, in (0, 1).
+      fixed: faces that the box must have, `(lowest, highest)` by the alteration's name;
+        None for an end that is free. They must hold the unaltered level.
+      budget: the most images classified.
+      score, alpha, key, batch_size, mesh, journal, progress: see `assess_domain`.
+
+    Returns:
+      The `OperatingBox`; without a box it says why.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if an argument is outside its range, a fixed face is of no alteration
+        or on the wrong side of the unaltered level, or as `assess`.
+      OSError: if the journal cannot be read or written.
+    """
+    check_type("domain", domain, Domain, "a jaxrob.Domain")
+    accepted_share = checked_number(
+        "accepted_share", accepted_share, at_least=0.5, below=1
+    )
+    budget = checked_integer("budget", budget, at_least=1)
+    box_of = Task(domain.lower, domain.upper, threshold)
+    faces = box_of.positions_of(_checked_faces(domain, fixed))
+    search = BoxSearch(accepted_share, budget, faces)
+    given = classifier, dataset, [domain], key, mesh, batch_size
+    arguments = checked(Arguments(*given, False, journal, progress, score))
+    measure = checked_measure(measure, arguments.score)
+    criterion = Criterion(threshold, measure, alpha, Tolerance(), confidence_level)
+    check_goes_with(arguments, criterion, search)
+    with prepare_run(arguments) as prepared, source_ahead(prepared) as run:
+        levels_at = box_of.levels_at
+        answers, subject, explored = _searched(run, criterion, search, levels_at, key)
+    state, box = explored.state, explored.state.box
+    is_found = state.status == "validated"
+    lower, upper = levels_at(np.array(box)) if is_found else (None, None)
+    assert subject.task.num_images
+    return OperatingBox(
+        axes=domain.axes,
+        threshold=criterion.threshold,
+        measure=measure,
+        accepted_share=accepted_share,
+        status=state.status,
+        lower=lower,
+        upper=upper,
+        volume=box.volume if is_found else 0.0,
+        validated=len(state.fresh) if is_found else 0,
+        attempts=state.attempt,
+        confidence_level=criterion.confidence_level,
+        evaluations=answers.evaluations(0),
+        num_images=subject.task.num_images,
+        warnings=run.warnings(0),
+        provenance=provenance_of(run, run.alterations[0]),
+        seconds=answers.seconds[0],
+    )
 
 
-def seed_of(key: jax.Array | None) -> int:
-    return 0 if key is None else int(host_generator(key).integers(2**31))
+def _checked_faces(domain: Domain, fixed: Any) -> np.ndarray:
+    """Returns the fixed faces, `[2, d]`; NaN for free ones."""
+    found = np.full((2, len(domain.alterations)), np.nan)
+    wanted = "a mapping from names to (lowest, highest)"
+    check_type("fixed", fixed, Mapping | None, wanted)
+    names = [one.name for one in domain.alterations]
+    for name, ends in (fixed or {}).items():
+        if name not in names:
+            raise ValueError(f"fixed must name alterations, of {names}; got {name!r}")
+        place = names.index(name)
+        one, what = domain.alterations[place], f"fixed: {name}"
+        if not isinstance(ends, Sequence) or len(ends) != 2:
+            raise ValueError(f"{what} must be (lowest, highest); got {ends!r}")
+        limits = (one.lower, one.identity), (one.identity, one.upper)
+        for side, (end, (least, most)) in enumerate(zip(ends, limits)):
+            if end is not None:
+                found[side, place] = checked_number(
+                    what, end, at_least=least, at_most=most
+                )
+    if (found[0] == found[1]).any():
+        raise ValueError("fixed must leave each alteration a range; got an empty one")
+    return found
 
 
-def in_the_cube(subject: Subject, levels_at: Callable[..., np.ndarray]) -> Subject:
+def _searched(
+    run: Run,
+    criterion: Criterion,
+    strategy: Any,
+    levels_at: LevelsAt,
+    key: jax.Array | None,
+) -> tuple[SomeImages, Subject, Explored]:
     """The strategy sees the unit cube, the classifier the levels there."""
-    task = subject.task
-    identity = task.positions_of(np.array(task.identity))
-    task = task._replace(
+    seed = 0 if key is None else int(host_generator(key).integers(2**31))
+    answers = SomeImages(run, criterion, strategy, seed)
+    (subject,) = answers.subjects
+    identity = subject.task.positions_of(np.array(subject.task.identity))
+    task = subject.task._replace(
         lower=(0.0,) * len(identity),
         upper=(1.0,) * len(identity),
         identity=tuple(identity.tolist()),
@@ -274,4 +289,7 @@ def in_the_cube(subject: Subject, levels_at: Callable[..., np.ndarray]) -> Subje
     def canonical(points: np.ndarray) -> np.ndarray:
         return subject.canonical(levels_at(points))
 
-    return Subject(subject.name, task, np.asarray, canonical)
+    in_cube = Subject(subject.name, task, np.asarray, canonical)
+    (explored,) = drive(strategy, [in_cube], answers.look)
+    warn_of_dependence(run.source()["dataset"], task.num_images or 1)
+    return answers, in_cube, explored

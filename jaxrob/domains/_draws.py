@@ -8,8 +8,8 @@ count in them.
 """
 
 import itertools
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -50,23 +50,16 @@ class Wanted(NamedTuple):
 class Spans(NamedTuple):
     """Draws of a number, of the images from `start` to `stop` in an order."""
 
-    draw: int
+    draw: int  # -1 for the unaltered images
     start: int
     stop: int
 
 
-class Look(Protocol):
-    """Classifies images. The order is by margin from the first call that says so."""
-
-    def margins(self, order: np.ndarray, start: int, stop: int) -> np.ndarray:
-        """Returns the images' signed margins unaltered, `[stop - start]`."""
-        ...
-
-    def failing(
-        self, order: np.ndarray, spans: Sequence[Spans], by_margin: bool
-    ) -> Sequence[np.ndarray]:
-        """Returns for each span which of its images are misclassified."""
-        ...
+# Tells of each span's images which are misclassified, and the confidences. The order is
+# by margin from the first call that says so.
+Look = Callable[
+    [np.ndarray, Sequence[Spans], bool], Sequence[tuple[np.ndarray, np.ndarray]]
+]
 
 
 class Draws(NamedTuple):
@@ -186,7 +179,9 @@ def _grouped(now: Draws, look: Look, half: float, cost: float, budget: int) -> D
 def _with_margins(now: Draws, number: int, look: Look) -> Draws:
     if len(now.margins) >= number:
         return now
-    more = look.margins(now.order, len(now.margins), number)
+    spans = [Spans(-1, len(now.margins), number)]
+    ((wrong, confidence),) = look(now.order, spans, False)
+    more = np.where(wrong, -confidence, confidence)
     return now._replace(margins=np.concatenate([now.margins, more]))
 
 
@@ -219,8 +214,8 @@ def _raised(wanted: Wanted, now: Draws, group: int, more: int, look: Look) -> Dr
         spans.append(Spans(draw, start + place, start + stop))
         at += stop - place
     failed, drawn = now.failed.copy(), now.drawn.copy()
-    found = look.failing(now.order, spans, len(now.starts) > 1)
-    for span, some in zip(spans, found):
+    found = look(now.order, spans, len(now.starts) > 1)
+    for span, (some, _) in zip(spans, found):
         images = now.order[span.start : span.stop]
         failed[images] += some
         drawn[images] += 1

@@ -4,112 +4,33 @@ import dataclasses
 import os
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_type, checked_integer, checked_number
-from jaxrob._arguments.texts import readable
+from jaxrob._arguments.texts import collected
 from jaxrob._assessment.assess import provenance_of
-from jaxrob._assessment.assessment import Provenance
-from jaxrob._assessment.criterion import named_setting
 from jaxrob._classifiers.classifier import Classifier
-from jaxrob._codec import (
-    Array,
-    Document,
-    Integer,
-    Number,
-    Row,
-    Text,
-    document,
-    read,
-)
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
-from jaxrob._domain import Axis, Domain
+from jaxrob._domain import Domain
 from jaxrob._engine.blocks import counted
 from jaxrob._engine.evaluate import Arguments, Run, checked, prepare_run, source_ahead
-from jaxrob._engine.provenance import alteration_fingerprint, warn_of_dependence
+from jaxrob._engine.provenance import warn_of_dependence
 from jaxrob._engine.queue import answer_parts, random_order
-from jaxrob.domains._draws import Draws, Spans, Wanted, search
-from jaxrob.domains._profile import MOST_DRAWS, checked_profile, drawn_levels
+from jaxrob.domains._draws import Draws, Look, Spans, Wanted, search
+from jaxrob.domains._levels import MOST_DRAWS, checked_profile, drawn_levels, in_words
+from jaxrob.domains._results import FailureProbability
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._bands import bands
 from jaxrob.metrics._counts import ImageScores, checked_confidence_level
 from jaxrob.strategies._drive import Span
 
-_UNIT = Number(at_least=0, at_most=1)
-_ENDS = Row(_UNIT, ascends=True)
-_Numbers = Annotated[np.ndarray, Array("K", "int64", at_least=0)]
 
-
-@document("jaxrob failure probability 1")
-@dataclasses.dataclass(frozen=True, eq=False)
-class FailureProbability(Document):
-    """How probable it is that an image is misclassified at levels from a profile.
-
-    Attributes:
-      axes: the alterations in the order in which they are applied, see
-        `DomainAssessment`.
-      profile: the levels' distribution, as text.
-      probability: the estimate, in [0, 1].
-      dataset_interval: the interval of the probability for the images of this data set,
-        each as probable as another: more draws narrow it.
-      confidence_interval: the interval for all images of the kind tested. It is over
-        the images' own shares of failures, so that levels cannot replace images.
-      confidence_level: the coverage of each interval, in (0, 1).
-      status: "precise" if `dataset_interval` is as narrow as wanted, "budget" if the
-        budget is spent.
-      evaluations: the number of images classified, altered and unaltered.
-      unaltered: how many of them were unaltered, for their margins.
-      num_images: the number of images in the data set.
-      images: int `[K]`, the images in each group, from the lowest margin on; all in one
-        group if draws were plain.
-      draws: int `[K]`, draws of these images, each at a level of its own.
-      failures: int `[K]`, how many of them were misclassified.
-      warnings: what the call warned of (`jaxrob.RobustnessWarning`), a message each.
-      provenance: as of an `Assessment`.
-      seconds: the time it took.
-    """
-
-    axes: tuple[Axis, ...]
-    profile: str
-    probability: Annotated[float, _UNIT]
-    dataset_interval: Annotated[ConfidenceInterval, _ENDS]
-    confidence_interval: Annotated[ConfidenceInterval, _ENDS]
-    confidence_level: Annotated[float, Number(above=0, below=1)]
-    status: Annotated[str, Text(allowed=("precise", "budget"))]
-    evaluations: Annotated[int, Integer(at_least=1)]
-    unaltered: Annotated[int, Integer(at_least=0)]
-    num_images: Annotated[int, Integer(at_least=1)]
-    images: _Numbers
-    draws: _Numbers
-    failures: _Numbers
-    warnings: tuple[str, ...] = ()
-    provenance: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    seconds: Annotated[float, Number(at_least=0)] = 0.0
-
-    def __repr__(self) -> str:
-        """The probability with its intervals, and what it took."""
-        names = " + ".join(one.name for one in self.axes)
-        (low, high), (start, end) = self.dataset_interval, self.confidence_interval
-        parts = (
-            readable(names),
-            f"misclassified with probability {self.probability:.3g}",
-            f"{100 * self.confidence_level:.8g} % interval [{low:.3g}, {high:.3g}] for "
-            f"these {self.num_images:,} images, [{start:.3g}, {end:.3g}] for all of "
-            "the kind",
-            f"{self.status}, {self.evaluations:,} evaluations",
-        )
-        return f"FailureProbability({'; '.join(parts)})"
-
-    def _check_together(self) -> None:
-        given = self.provenance
-        read(Provenance, given, "provenance", is_partial=True, ignores_unknown=True)
-
-
+@own_errors()
 def failure_probability(
     classifier: Classifier,
     dataset: Dataset | BatchedDataset,
@@ -159,10 +80,7 @@ def failure_probability(
       budget: the most images classified, altered and unaltered, below 2**23.
       confidence_level: the coverage of the intervals, in (0, 1).
       key: a random key, for images, levels and noise.
-      batch_size: see `evaluate`.
-      mesh: see `evaluate`.
-      journal: see `assess`.
-      progress: see `evaluate`.
+      batch_size, mesh, journal, progress: see `assess_domain`.
 
     Returns:
       The `FailureProbability`.
@@ -181,53 +99,37 @@ def failure_probability(
     budget = checked_integer("budget", budget, at_least=1, at_most=MOST_DRAWS)
     level = checked_confidence_level(confidence_level)
     wanted = Wanted(relative, half_width, budget, level)
-    alteration = drawn_levels(domain, checked_profile(domain, profile))
+    with collected() as said:
+        alteration = drawn_levels(domain, checked_profile(domain, profile))
     given = classifier, dataset, [alteration], key, mesh, batch_size
     arguments = checked(Arguments(*given, False, journal, progress))
-    with (
-        own_errors(),
-        prepare_run(arguments) as prepared,
-        source_ahead(prepared) as run,
-    ):
-        start, look = time.perf_counter(), _Look(run)
-        order = random_order(run.key, len(look.labels))
-        found, status = search(wanted, order, look)
-        if isinstance(run.dataset, Dataset):
-            warn_of_dependence(run.source()["dataset"], len(run.dataset))
-        probability, interval = found.interval(wanted.tail)
-        table = getattr(run.dataset, "_table", None)
-        groups = table and table.groups
-        failures, draws = found.counts
-        return FailureProbability(
-            axes=domain.axes,
-            profile=_in_words(profile),
-            probability=probability,
-            dataset_interval=interval,
-            confidence_interval=of_population(found, level, groups),
-            confidence_level=level,
-            status=status,
-            evaluations=found.evaluations,
-            unaltered=len(found.margins),
-            num_images=len(order),
-            images=found.sizes,
-            draws=draws,
-            failures=failures,
-            warnings=(*run.warned, *run.warned_of_each[0]),
-            provenance=provenance_of(run, domain)
-            | {
-                "alteration": alteration_fingerprint(run.alterations[0]),
-                "stochastic": True,
-            },
-            seconds=time.perf_counter() - start,
-        )
-
-
-def _in_words(profile: Any) -> str:
-    if hasattr(profile, "sample"):
-        return named_setting(profile)
-    if isinstance(profile, Sequence) and hasattr(profile[0], "sample"):
-        return ", ".join(map(named_setting, profile))
-    return f"{len(profile):,} recorded levels"
+    with prepare_run(arguments) as prepared, source_ahead(prepared) as run:
+        labels, start = np.asarray(counted(run.dataset).labels), time.perf_counter()
+        order = random_order(run.key, len(labels))
+        found, status = search(wanted, order, _look(run, labels))
+        seconds = time.perf_counter() - start
+        warn_of_dependence(run.source()["dataset"], len(labels))
+    probability, interval = found.interval(wanted.tail)
+    table = getattr(run.dataset, "_table", None)
+    failures, draws = found.counts
+    return FailureProbability(
+        axes=domain.axes,
+        profile=in_words(profile),
+        probability=probability,
+        dataset_interval=interval,
+        confidence_interval=of_population(found, level, table and table.groups),
+        status=status,
+        unaltered=len(found.margins),
+        images=found.sizes,
+        draws=draws,
+        failures=failures,
+        confidence_level=level,
+        evaluations=found.evaluations,
+        num_images=len(labels),
+        warnings=(*said, *run.warnings(0)),
+        provenance=provenance_of(run, run.alterations[0]),
+        seconds=seconds,
+    )
 
 
 def of_population(
@@ -245,47 +147,32 @@ def of_population(
     if comes_once:
         # The images' error holds that of the draws.
         return ConfidenceInterval(float(min(low, start)), float(max(high, end)))
-    below, above = (
-        np.hypot(share - low, share - start),
-        np.hypot(high - share, end - share),
-    )
-    return ConfidenceInterval(
-        float(max(share - below, 0.0)), float(min(share + above, 1.0))
-    )
+    below = share - float(np.hypot(share - low, share - start))
+    above = share + float(np.hypot(high - share, end - share))
+    return ConfidenceInterval(max(below, 0.0), min(above, 1.0))
 
 
-class _Look:
+def _look(run: Run, labels: np.ndarray) -> Look:
     """Classifies draws by the engine."""
-
-    def __init__(self, run: Run) -> None:
-        self._run, self._data = run, counted(run.dataset)
+    data = again = counted(run.dataset)
+    if not isinstance(data, Dataset):
         # Batches keep the first images of one order.
-        self._again = self._data
-        if not isinstance(self._data, Dataset):
-            self._again = dataclasses.replace(self._data)
-        self.labels = np.asarray(self._data.labels)
+        again = dataclasses.replace(data)
 
-    def margins(self, order: np.ndarray, start: int, stop: int) -> np.ndarray:
-        """Signed confidences: of wrong answers below 0."""
-        (found,) = self._answers(order, [(-1.0, start, stop)], False)
-        right = found.predicted == self.labels[order[start:stop]]
-        confidence = np.nan_to_num(found.confidence, nan=1.0)
-        return np.where(right, confidence, -confidence)
-
-    def failing(
-        self, order: np.ndarray, spans: Sequence[Spans], by_margin: bool
-    ) -> list[np.ndarray]:
-        wanted = [(2.0 * draw + by_margin, *images) for draw, *images in spans]
-        found = self._answers(order, wanted, by_margin)
-        return [
-            one.predicted != self.labels[order[span.start : span.stop]]
-            for one, span in zip(found, spans)
+    def look(
+        order: np.ndarray, spans: Sequence[Spans], by_margin: bool
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        parts = [
+            Span(run.alterations[0], max(2.0 * draw + by_margin, -1.0), *images)
+            for draw, *images in spans
         ]
+        where = again if by_margin else data
+        found = answer_parts(run.execution, where, parts, order)
+        wrong = (
+            one.predicted != labels[order[start:stop]]
+            for one, (_, start, stop) in zip(found, spans)
+        )
+        sure = (np.nan_to_num(one.confidence, nan=1.0) for one in found)
+        return list(zip(wrong, sure))
 
-    def _answers(
-        self, order: np.ndarray, wanted: Sequence[Any], by_margin: bool
-    ) -> list[Any]:
-        run = self._run
-        parts = [Span(run.alterations[0], *one) for one in wanted]
-        data = self._again if by_margin else self._data
-        return answer_parts(run.execution, data, parts, order)
+    return look

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 _FEWEST_SAMPLES = 8
 
 
+@own_errors()
 def assess(
     classifier: Classifier,
     images: np.ndarray | jax.Array | Dataset,
@@ -191,7 +192,7 @@ def assess(
             'distinct misclassification needs "logits", "probabilities" or "sigmoid"'
         )
     asked = checked(Arguments(classifier, dataset, [UNALTERED], key, mesh))
-    with own_errors(), prepare_run(asked) as run:
+    with prepare_run(asked) as run:
         image_shape, over = run.image.shape, run.execution.mesh
         if labels is not None:
             check_labels_below(dataset.labels, run.execution.info.num_classes, "labels")

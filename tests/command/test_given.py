@@ -11,8 +11,8 @@ import jaxrob
 from jaxrob import reporting
 from jaxrob._command import user_code
 from jaxrob._command.define import Refused
+from jaxrob._command.flow import held
 from jaxrob._command.network import identified, load_network
-from jaxrob._command.results import held
 from jaxrob._command.run import _COMMANDS
 
 from .outcomes import check, only, succeeded

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from jaxrob._arguments.texts import counted
-from jaxrob.domains._box import REASONS
-from jaxrob.domains._results import DomainResults
+from jaxrob.domains._results import REASONS, DomainResults
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._report.parts import (
     Heading,
@@ -31,6 +30,9 @@ def together(report: Report) -> Iterator[Section]:
         if (one := network.results.domain) is not None:
             parts += [Heading(network.name)] * report.many
             parts += [_axes(one), *_volume(one), *_box(one), *_failure(one)]
+            known = (one.volume, one.box, one.failure)
+            warned = [text for each in known if each for text in each.warnings]
+            parts += [Text(text, "warning") for text in dict.fromkeys(warned)]
     if parts:
         parts = [Text(say("together")), *parts, Text(say("together_limits"))]
         yield Section("Several alterations at once", parts, "together")
@@ -67,7 +69,6 @@ def _volume(results: DomainResults) -> Iterator[Part]:
     tried = counted(len(one.levels), "combination")
     passes = f"{one.evaluations:,}"
     yield Text(status + line("volume_took", tried=tried, passes=passes), "soft")
-    yield from (Text(text, "warning") for text in one.warnings)
 
 
 def _box(results: DomainResults) -> Iterator[Part]:
@@ -91,7 +92,6 @@ def _box(results: DomainResults) -> Iterator[Part]:
         for axis, low, high in zip(one.axes, one.lower, one.upper)
     ]
     yield Table(("in the box", "range"), rows, ("row",))
-    yield from (Text(text, "warning") for text in one.warnings)
 
 
 def _failure(results: DomainResults) -> Iterator[Part]:
@@ -108,4 +108,3 @@ def _failure(results: DomainResults) -> Iterator[Part]:
         passes=f"{one.evaluations:,}",
     )
     yield Text(words)
-    yield from (Text(text, "warning") for text in one.warnings)

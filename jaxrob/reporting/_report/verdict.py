@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxrob._arguments.texts import RobustnessWarning, counted, readable
 from jaxrob._assessment.assessment import Assessment, Sampling
-from jaxrob.domains._assess import DomainAssessment
+from jaxrob.domains._results import DomainAssessment
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._gate import (
     MET,
