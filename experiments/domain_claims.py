@@ -162,8 +162,8 @@ class TooLarge(BoxSearch):
     def _learnt(self, task: Task, state: State, history: Any) -> State:
         return state if state.model else super()._learnt(task, state, history)
 
-    def _candidate(self, task: Task, state: State, left: float) -> Box:
-        del left
+    def _candidate(self, task: Task, state: State, each: float) -> Box:
+        del each
         rng = np.random.default_rng([task.seed, 4, state.attempt])
         share = rng.uniform(0.985, 0.99) if state.attempt < 3 else 0.9998
         return Box(np.zeros(2), np.array([1.0, 0.5 / share]))
@@ -225,9 +225,10 @@ def _best(one: Any, identity: np.ndarray, rng: np.random.Generator) -> Box | Non
     region, box = Box(np.zeros(dimension), np.ones(dimension)), None
     for _ in range(2):
         points = region.drawn(10_000, rng)
-        bad = (one.accuracy(points) < known_domains.THRESHOLD).astype(float)
-        cloud, start = cloud_of(points, bad, region), Box(identity, identity)
-        box = grown(cloud, start, np.isnan(free(dimension)), 1 - _SHARE, rng)
+        bad = one.accuracy(points) < known_domains.THRESHOLD
+        cloud = cloud_of(points, bad[None] / (1 - _SHARE), region)
+        start = Box(identity, identity)
+        box = grown(cloud, start, np.isnan(free(dimension)), rng)
         if box is None:
             return None
         region = box.wider(0.15)

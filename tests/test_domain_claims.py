@@ -277,7 +277,7 @@ class TooLarge(BoxSearch):
     def _learnt(self, task, state, history):
         return state if state.model else super()._learnt(task, state, history)
 
-    def _candidate(self, task, state, left):
+    def _candidate(self, task, state, each):
         share = np.random.default_rng([task.seed, 9]).uniform(0.985, 0.99)
         share = share if state.attempt < 3 else 0.9998
         return Box(np.zeros(2), np.array([1.0, 0.5 / share]))

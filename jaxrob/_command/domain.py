@@ -36,8 +36,6 @@ from jaxrob.reporting._requirements import OF_DOMAIN, names_of
 from jaxrob.strategies import Volume
 
 QUANTITIES = names_of(OF_DOMAIN)
-# Of small networks a box takes 20 s at most.
-_BUDGET_OF_BOX = 200_000
 
 
 def run_domain(values: Values, words: Sequence[str]) -> str:
@@ -126,8 +124,9 @@ def _measured(
     answers_are_there()
     box = failure = None
     if values.box:
-        how_far = how("box") | {"alpha": values.alpha, "budget": _BUDGET_OF_BOX}
-        box = jaxrob.operating_box(*found, domain, *asked, **how_far)
+        box = jaxrob.operating_box(
+            *found, domain, *asked, **how("box"), alpha=values.alpha
+        )
     if profile is not None:
         failure = jaxrob.failure_probability(*found, domain, profile, **how("failure"))
     return DomainResults(one, box, failure)

@@ -164,7 +164,7 @@ def operating_box(
     accepted_share: float = 0.99,
     confidence_level: float = 0.95,
     fixed: Mapping[str, Sequence[float | None]] | None = None,
-    budget: int = 100_000,
+    budget: int = 200_000,
     score: Score | Callable[[Any, Any], Any] | None = None,
     alpha: float | None = None,
     key: jax.Array | None = None,

@@ -9,14 +9,15 @@ import numpy as np
 import scipy
 
 from jaxrob.domains._grow import FORBIDDEN, Box, cloud_of, grown
-from jaxrob.metrics import ConfidenceInterval
-from jaxrob.strategies._few.estimates import ACCEPTED, OPEN, REJECTED
+from jaxrob.strategies._few.estimates import OPEN, REJECTED
 from jaxrob.strategies._strategy import Found, History, Request, Task
 from jaxrob.strategies._volume import model as models
 from jaxrob.strategies._volume.sides import answers, requests, sides, to_decide
 
-# The share of a box that the model may think rejected; a quarter after each failure.
-_MOST_BAD = 0.01
+# The share of a box that the model may think rejected; half after each failure.
+_MOST_BAD = 0.0003
+# Parts of the images left that a box may be expected to take; the model may be wrong.
+_PAID = 0.88, 1.15, math.inf
 # Times that levels are added to learn from, around the box that the model thinks of.
 _REFINEMENTS = 4
 # Random points by which a box is judged: of the cube, then of what is around the box.
@@ -24,21 +25,19 @@ _POINTS, _AROUND = 3000, 0.15
 # The error of a decision. Levels have their blocks of images in orders of their own, so
 # that wrong decisions are spread evenly: few blocks leave twice as many.
 _ERROR, _MOST_WRONG = 0.05, 0.1
-# A box is grown above the threshold, in logits, until validating it is affordable.
-_ABOVE = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6)
-_AFFORDABLE = 1.1
+# A wrong rejection proves nothing wrong, and costs a box.
+_ERROR_REJECTED = 1e-3
 # Levels of an attempt that are asked for at first; then as many again.
-_PORTION = 24
+_PORTION = 6
 # Levels of a failed attempt that the model learns from, from the lowest measure on.
 _LEARNT = 24
-_MOST_ATTEMPTS = 20
 
 
 class State(NamedTuple):
     points: np.ndarray  # [m, d] that the model learns from; the first is the identity
+    rejected: np.ndarray  # [r, d], levels that no box may hold
     refinements: int = _REFINEMENTS
     model: models.Model | None = None
-    rejected: np.ndarray | None = None  # [r, d], levels that no box may hold
     attempt: int = 0
     box: Box | None = None
     fresh: np.ndarray | None = None  # [n, d], uniform in the box; nothing learnt them
@@ -74,7 +73,8 @@ class BoxSearch:
                 f"budget must be at least {least}, for the levels that are looked at "
                 f"first; got {self.budget}"
             )
-        return State(np.concatenate([[task.identity], first]))
+        points = np.concatenate([[task.identity], first])
+        return State(points, points[:0])
 
     def ask(
         self, task: Task, state: State, history: History
@@ -84,38 +84,40 @@ class BoxSearch:
             return self._within_budget(task, state, history, state.points)
         if state.status:
             return [], state
-        decided = state.fresh is not None or state.model is not None
-        if not decided:
-            side, more = _decided(task, history, state.points[:1])
+        if state.fresh is not None:
+            return self._validated(task, state, history)
+        if state.model is None:
+            side, seen = _decided(task, history, state.points[:1])
             if side[0] == REJECTED:
                 return [], state._replace(status="identity")
-            if len(more):
-                return more, state
-        if state.fresh is None:
-            state = self._learnt(task, state, history)
-            if not state.refinements:
-                return self._attempted(task, state, history)
-            points = self._worth(task, state)
-            joined = np.concatenate([state.points, points])
-            left = state.refinements - 1
-            state = state._replace(points=joined, refinements=left)
-            return self._within_budget(task, state, history, points)
-        return self._validated(task, state, history)
+            if side[0] == OPEN:
+                return self._within_budget(task, state, history, state.points[:1], seen)
+        state = self._learnt(task, state, history)
+        if not state.refinements:
+            return self._attempted(task, state, history)
+        points = self._worth(task, state)
+        joined = np.concatenate([state.points, points])
+        state = state._replace(points=joined, refinements=state.refinements - 1)
+        return self._within_budget(task, state, history, points)
 
     def result(self, task: Task, state: State) -> Found:
-        """Returns the box's volume; the box itself is in the state."""
-        del task
-        is_found = state.status == "validated" and state.box is not None
-        volume = state.box.volume if is_found and state.box else 0.0
-        status = "budget" if state.status == "budget" else "precise"
-        return Found(None, volume, ConfidenceInterval(volume, 1.0), status)
+        """Returns nothing of a curve: the box is in the state."""
+        del task, state
+        return Found()
 
     def _within_budget(
-        self, task: Task, state: State, history: History, points: np.ndarray
+        self,
+        task: Task,
+        state: State,
+        history: History,
+        points: np.ndarray,
+        seen: np.ndarray | int = 0,
     ) -> tuple[Sequence[Request], State]:
-        """Returns requests for some images at new levels, unless they cost too much."""
-        images = models.images_to_learn(task)
-        if _spent(history) + images * len(points) > self.budget:
+        """Returns requests for some images more, unless they cost too much."""
+        first = models.images_to_learn(task)
+        more = np.where(seen, np.maximum(task.block, seen // 8), first)
+        images = np.minimum(seen + np.broadcast_to(more, len(points)), task.num_images)
+        if _spent(history) + (images - seen).sum() > self.budget:
             return [], state._replace(status="budget")
         return requests(task, points, images), state
 
@@ -123,70 +125,63 @@ class BoxSearch:
         given = task, history, state.points, state.model
         return state._replace(model=models.learnt(*given))
 
-    def _candidate(self, task: Task, state: State, left: float) -> Box | None:
-        """The largest box that the model accepts, and that `left` images validate."""
-        levels = levels_needed(
-            state.attempt + 1, self.accepted_share, 1 - task.confidence_level
-        )
-        box = None
-        for above in _ABOVE:
-            smaller, images = self._grown(task, state, above)
-            box = smaller or box
-            if levels * images <= _AFFORDABLE * left:
-                break
-        return box
+    def _candidate(self, task: Task, state: State, each: float) -> Box | None:
+        """The largest box that the model accepts, of levels of so many images each."""
+        boxes = (self._grown(task, state, part * each) for part in _PAID)
+        return next((box for box in boxes if box is not None), None)
 
-    def _grown(
-        self, task: Task, state: State, above: float
-    ) -> tuple[Box | None, float]:
-        """Returns a box, and about how many images each level in it will take."""
+    def _grown(self, task: Task, state: State, each: float) -> Box | None:
+        """Returns a box whose levels take so many images to decide, in the mean."""
         model, dimension = state.model, state.points.shape[1]
         assert model is not None
         rng = np.random.default_rng([task.seed, 1, state.attempt, state.refinements])
-        identity, is_free = state.points[0], np.isnan(self.fixed)
-        start = Box(*np.where(is_free, identity, self.fixed))
-        most, region = _MOST_BAD / 4**state.attempt, Box(*np.indices((2, dimension))[0])
-        box, images = None, 0.0
+        is_free = np.isnan(self.fixed)
+        start = Box(*np.where(is_free, state.points[0], self.fixed))
+        most, region = _MOST_BAD / 2**state.attempt, Box(*np.indices((2, dimension))[0])
+        box, forbidden = None, np.full((2, len(state.rejected)), FORBIDDEN)
         for _ in range(3):
             points = region.drawn(_POINTS, rng)
             mean, deviation = model.at(points)
-            bad = scipy.special.ndtr((above - mean) / deviation)
-            if state.rejected is not None:
-                points = np.concatenate([points, state.rejected])
-                bad = np.append(bad, np.full(len(state.rejected), FORBIDDEN))
-            box = grown(cloud_of(points, bad, region), start, is_free, most, rng)
-            if box is None and region.volume == 1:
+            bad = scipy.special.ndtr(-mean / deviation) / most
+            # Levels that look good count as noisy, so that the mean is too low there.
+            logit = mean + deviation / 2 + model.threshold
+            images = to_decide(task, scipy.special.expit(logit), _ERROR)
+            burdens = np.hstack([[bad, images / each], forbidden])
+            points = np.concatenate([points, state.rejected])
+            box = grown(cloud_of(points, burdens, region), start, is_free, rng)
+            if box is not None:
+                region = box.wider(_AROUND)
+            elif region.volume == 1:
                 # It may be too small for points of the whole cube.
                 region = start.wider(0.0, 0.1)
-                continue
-            if box is None:
-                return None, 0.0
-            inside = mean[box.holds(points[:_POINTS])] + model.threshold
-            images = float(to_decide(task, scipy.special.expit(inside), _ERROR).mean())
-            region = box.wider(_AROUND)
-        return box, images
+            else:
+                return None
+        return box
 
     def _worth(self, task: Task, state: State) -> np.ndarray:
-        """Returns points around the box at which the model is not sure of the side."""
+        """Returns points in a box, for its cost, and around it, for its faces."""
         assert state.model is not None
         dimension = state.points.shape[1]
-        whole = Box(np.zeros(dimension), np.ones(dimension))
-        box, _ = self._grown(task, state, 0.0)
-        region = whole if box is None else box.wider(_AROUND)
+        box = self._grown(task, state, math.inf)
+        if box is None:
+            box = Box(np.zeros(dimension), np.ones(dimension))
         rng = np.random.default_rng([task.seed, 2, state.refinements])
-        number = max(8, len(state.points) // 4)
-        return state.model.straddling(region.drawn(_POINTS // 2, rng), number)
+        number = max(4, len(state.points) // 4)
+        around = box.wider(_AROUND).drawn(_POINTS // 2, rng)
+        unsure = state.model.straddling(around, number)
+        return np.concatenate([unsure, box.drawn(number, rng)])
 
     def _attempted(
         self, task: Task, state: State, history: History
     ) -> tuple[Sequence[Request], State]:
         """Draws the first of the levels that are to validate a new box."""
-        box = self._candidate(task, state, self.budget - _spent(history))
-        if box is None or state.attempt == _MOST_ATTEMPTS:
-            why = "model" if np.isnan(self.fixed).all() else "fixed"
-            return [], state._replace(status=why, box=None)
         number, error = state.attempt + 1, 1 - task.confidence_level
         levels = levels_needed(number, self.accepted_share, error)
+        left = self.budget - _spent(history)
+        box = self._candidate(task, state, left / levels)
+        if box is None:
+            why = "model" if np.isnan(self.fixed).all() else "fixed"
+            return [], state._replace(status=why)
         rng = np.random.default_rng([task.seed, 3, number])
         fresh = box.drawn(levels, rng)
         # All must be accepted: the doubtful ones first, so that failures are cheap.
@@ -210,15 +205,11 @@ class BoxSearch:
     ) -> tuple[Sequence[Request], State]:
         assert state.fresh is not None
         points = state.fresh[: state.asked]
-        side, more = _decided(task, history, points)
+        side, seen = _decided(task, history, points)
         if (side == REJECTED).any():
             return self._lowered(task, state, history, side)
-        if more:
-            cost = sum(one.images or 0 for one in more) / 2
-            if _spent(history) + cost > self.budget:
-                return [], state._replace(status="budget", box=None)
-            return more, state
-        assert (side == ACCEPTED).all()
+        if (left := side == OPEN).any():
+            return self._within_budget(task, state, history, points[left], seen[left])
         if state.asked == len(state.fresh):
             return [], state._replace(status="validated")
         return self._portion(task, state, history)
@@ -231,9 +222,7 @@ class BoxSearch:
         points = state.fresh[: state.asked]
         known = answers(task, history, points)
         lowest = np.argsort(known.right / known.seen)[:_LEARNT]
-        rejected = points[side == REJECTED]
-        if state.rejected is not None:
-            rejected = np.concatenate([state.rejected, rejected])
+        rejected = np.concatenate([state.rejected, points[side == REJECTED]])
         joined = np.concatenate([state.points, points[lowest]])
         state = state._replace(points=joined, rejected=rejected)
         return self._attempted(task, self._learnt(task, state, history), history)
@@ -241,14 +230,13 @@ class BoxSearch:
 
 def _decided(
     task: Task, history: History, points: np.ndarray
-) -> tuple[np.ndarray, list[Request]]:
-    """Returns levels' sides, and requests for more images at the open ones."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns levels' sides, and how many images have been seen there."""
     known = answers(task, history, points)
-    side, more = sides(task, history, known, _ERROR), []
-    for i in np.flatnonzero(side == OPEN).tolist():
-        seen = int(known.seen[i])
-        more += requests(task, points[[i]], max(2 * seen, seen + task.block))
-    return side, more
+    side = sides(task, history, known, _ERROR)
+    surely = sides(task, history, known, _ERROR_REJECTED)
+    side[(side == REJECTED) & (surely != REJECTED)] = OPEN
+    return side, known.seen
 
 
 def _spent(history: History) -> int:

@@ -1,15 +1,18 @@
 """The largest box around a point of which a model accepts almost all.
 
-Faces move continuously: to the last of many random points up to which the share that
-the model rejects stays below a limit.
+Faces move continuously: to the last of many random points up to which the box bears
+what it holds.
 """
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
 
 # Boxes that are grown from the start, and how often each is changed for a larger one.
-_STARTS, _CHANGES = 5, 10
+_STARTS, _CHANGES = 4, 4
+# A face that went as far as it can would leave the others no room.
+_SHARES = 1 / 3, 1 / 2, 1.0
 # Sizes tried first, and the fewest points by which a box is judged.
 _SIZES, _FEWEST = np.geomspace(1.0, 0.02, 14), 24
 # Of a point that no box may hold.
@@ -46,55 +49,55 @@ class Cloud(NamedTuple):
     """Random points of a part of the cube, with the model's opinion of each."""
 
     points: np.ndarray  # [m, d]
-    bad: np.ndarray  # [m], the probability that the level is rejected
+    burdens: np.ndarray  # [k, m], of each the mean over a box is at most one
     region: Box
     orders: np.ndarray  # int `[d, m]`, the points sorted along each axis
 
 
-def cloud_of(points: np.ndarray, bad: np.ndarray, region: Box) -> Cloud:
+def cloud_of(points: np.ndarray, burdens: np.ndarray, region: Box) -> Cloud:
     # Boxes look at one axis at a time.
     points = np.asfortranarray(points)
-    return Cloud(points, bad, region, np.argsort(points.T, axis=1))
+    return Cloud(points, burdens, region, np.argsort(points.T, axis=1))
 
 
 def grown(
-    cloud: Cloud, start: Box, is_free: np.ndarray, most: float, rng: np.random.Generator
+    cloud: Cloud, start: Box, is_free: np.ndarray, rng: np.random.Generator
 ) -> Box | None:
     """Returns the largest box found around the start, by its free faces `[2, d]`."""
-    best: Box | None = None
-    faces = [(side, axis) for side, axis in np.argwhere(is_free).tolist()]
-    for _ in range(_STARTS if faces else 1):
-        box = _begun(cloud, start, is_free, most, rng)
+    found, faces = [], np.argwhere(is_free)
+    for _ in range(_STARTS):
+        box = _begun(cloud, start, is_free, rng)
         if box is None:
             continue
-        box = _extended(cloud, start, box, most, rng.permutation(faces))
-        for _ in range(_CHANGES if faces else 0):
+        box = _extended(cloud, start, box, rng.permutation(faces))
+        for _ in range(_CHANGES if len(faces) else 0):
             drawn_back = _drawn_back(start, box, faces[rng.integers(len(faces))], rng)
-            other = _extended(cloud, start, drawn_back, most, rng.permutation(faces))
+            other = _extended(cloud, start, drawn_back, rng.permutation(faces))
             box = max(box, other, key=lambda one: one.volume)
-        best = box if best is None else max(best, box, key=lambda one: one.volume)
-    return best
+        found.append(box)
+    return max(found, key=lambda one: one.volume, default=None)
 
 
 def _begun(
-    cloud: Cloud, start: Box, is_free: np.ndarray, most: float, rng: np.random.Generator
+    cloud: Cloud, start: Box, is_free: np.ndarray, rng: np.random.Generator
 ) -> Box | None:
     rates = np.exp(rng.normal(0, 0.7, is_free.shape)) * is_free
     rates /= max(rates.max(), 1e-9)
     region = cloud.region
-    for size in _SIZES if is_free.any() else [0.0]:
+    for size in _SIZES:
         box = Box(
             np.maximum(start.lower - size * rates[0], region.lower),
             np.minimum(start.upper + size * rates[1], region.upper),
         )
-        bad = cloud.bad[box.holds(cloud.points)]
-        if len(bad) >= _FEWEST and bad.sum() <= most * len(bad):
+        inside = box.holds(cloud.points)
+        number = np.count_nonzero(inside)
+        if number >= _FEWEST and (cloud.burdens[:, inside].sum(axis=1) <= number).all():
             return box
     return None
 
 
 def _drawn_back(
-    start: Box, box: Box, face: tuple[int, int], rng: np.random.Generator
+    start: Box, box: Box, face: np.ndarray, rng: np.random.Generator
 ) -> Box:
     side, axis = face
     ends, first = np.array(box), start[side][axis]
@@ -102,27 +105,25 @@ def _drawn_back(
     return Box(*ends)
 
 
-def _extended(
-    cloud: Cloud, start: Box, box: Box, most: float, faces: np.ndarray
-) -> Box:
-    """Moves faces outwards one after the other, each as far as it goes."""
+def _extended(cloud: Cloud, start: Box, box: Box, faces: np.ndarray) -> Box:
+    """Moves faces outwards one after the other, at last each as far as it goes."""
     ends, signs = np.array(box), np.array([-1.0, 1.0])
-    for side, axis in faces:
+    for share, (side, axis) in itertools.product(_SHARES, faces.tolist()):
         bounds = np.array(ends)
         bounds[side, axis] = cloud.region[side][axis]
         inside = Box(*bounds).holds(cloud.points)
         # Outwards from the opposite face.
         order = cloud.orders[axis][:: 2 * side - 1]
         order = order[inside[order]]
-        along, bad = cloud.points[order, axis], np.cumsum(cloud.bad[order])
-        number = np.arange(1, len(order) + 1)
+        along, number = cloud.points[order, axis], np.arange(1, len(order) + 1)
         beyond = signs[side] * (along - start[side][axis]) >= 0
-        fits = (bad <= most * number) & (number >= _FEWEST) & beyond
-        (places,) = np.nonzero(fits)
+        light = (np.cumsum(cloud.burdens[:, order], axis=1) <= number).all(axis=0)
+        (places,) = np.nonzero(light & (number >= _FEWEST) & beyond)
         if not len(places):
             continue
         last = places[-1]
         end = bounds[side, axis] if last == len(order) - 1 else along[last]
-        if signs[side] * (end - ends[side, axis]) > 0:
-            ends[side, axis] = end
+        further = end - ends[side, axis]
+        if signs[side] * further > 0:
+            ends[side, axis] += share * further
     return Box(*ends)
