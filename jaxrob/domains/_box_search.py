@@ -116,7 +116,8 @@ class BoxSearch:
         """Returns requests for some images more, unless they cost too much."""
         first = models.images_to_learn(task)
         more = np.where(seen, np.maximum(task.block, seen // 8), first)
-        images = np.minimum(seen + np.broadcast_to(more, len(points)), task.num_images)
+        total = task.num_images or 1
+        images = np.minimum(seen + np.broadcast_to(more, len(points)), total)
         if _spent(history) + (images - seen).sum() > self.budget:
             return [], state._replace(status="budget")
         return requests(task, points, images), state

@@ -108,7 +108,8 @@ def _drawn_back(
 def _extended(cloud: Cloud, start: Box, box: Box, faces: np.ndarray) -> Box:
     """Moves faces outwards one after the other, at last each as far as it goes."""
     ends, signs = np.array(box), np.array([-1.0, 1.0])
-    for share, (side, axis) in itertools.product(_SHARES, faces.tolist()):
+    for share, face in itertools.product(_SHARES, range(len(faces))):
+        side, axis = faces[face]
         bounds = np.array(ends)
         bounds[side, axis] = cloud.region[side][axis]
         inside = Box(*bounds).holds(cloud.points)
