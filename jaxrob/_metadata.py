@@ -5,7 +5,12 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.checks import check_choice, check_type, checked_text
+from jaxrob._arguments.checks import (
+    check_choice,
+    check_type,
+    checked_text,
+    plain_array,
+)
 from jaxrob._codec import Array, Layout
 
 _OfImages = Annotated[np.ndarray, Array("N", "int32", at_least=0, is_packed=True)]
@@ -58,7 +63,7 @@ def checked_metadata(
     found = {}
     for name, column in metadata.items():
         name = checked_text("metadata's name", name)
-        values = np.asarray(column)
+        values = plain_array(f"metadata[{name!r}]", column, "a value for each image")
         if values.shape != (length,):
             raise ValueError(
                 f"metadata[{name!r}] must have a value for each of {length} images; "
@@ -66,6 +71,13 @@ def checked_metadata(
             )
         if values.dtype.kind not in "biufUT":
             values = np.array([str(one) for one in values])
+        if values.dtype.kind in "UT":
+            values = np.strings.strip(values)
+        if values.dtype.kind == "f" and (np.abs(values) >= 2**53).any():
+            raise ValueError(
+                f"metadata[{name!r}] must be texts where numbers exceed 2^53, which "
+                f"{values.dtype} does not tell apart; got {np.nanmax(np.abs(values)):g}"
+            )
         found[name] = values
     if groups is not None:
         check_choice("groups", groups, found)

@@ -194,10 +194,7 @@ def checked_array(
     axes: dict[str, int] | None = None,
 ) -> np.ndarray:
     wanted = f"an array [{shape}] of {holding}"
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError):  # Lists of unequal lengths; tracers.
-        raise wrong_type(name, wanted, value) from None
+    array = plain_array(name, value, wanted)
     kind = _kind(array.dtype)
     if kind is None or kind not in _KINDS[holding]:
         found = named(value)
@@ -357,6 +354,11 @@ def plain_array(name: str, values: Any, wanted: str) -> np.ndarray:
         raise TypeError(
             f"{name} must not be masked, because the mask would be lost; got a "
             f"{type(values).__name__} (fill it, or leave the elements out)"
+        )
+    if hasattr(values, "columns"):
+        raise TypeError(
+            f"{name} must be without names of columns, which would be lost; got a "
+            f"{type(values).__name__} (frame[[names in order]].to_numpy())"
         )
     try:
         return np.asarray(values)

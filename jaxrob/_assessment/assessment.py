@@ -246,10 +246,11 @@ class Assessment(Document):
 
         Of scores, see `jaxrob.metrics.tolerance_robustness` (2024 paper, Definition 8).
         NaN where a level is accepted at which nothing is decided: an accuracy counts as
-        1 there (2024 paper, Definition 5), whatever the classifier is worth. From few
-        images it is the best guess in `dataset_interval`.
+        1 there (2024 paper, Definition 5), whatever the classifier is worth; and where
+        the measure is not known, as F1 without a class. From few images it is the best
+        guess in `dataset_interval`.
         """
-        if self.undecided.any():
+        if self.undecided.any() or np.isnan(self.values).any():
             return math.nan
         if concluded := self.sampling or self.scores:
             return concluded.robustness

@@ -180,6 +180,12 @@ def read_labels(
                     f"{path}: its first row must name the column {unknown[0]!r}, which "
                     f"metadata asks for; it names {header or 'none'}"
                 )
+            others = {*header[2:]} - {*columns}
+            if header[1:2] and header[1] in columns and others:
+                raise ValueError(
+                    f"{path}: its second column is the label, but {header[1]!r} is "
+                    f"asked for as metadata: put the label, of {sorted(others)}, second"
+                )
             if len(row) > 2 + len(columns) and not labelled:
                 taken = repr(header[1]) if len(header) > 1 else "the second"
                 warn(f"{path}: {taken} of its columns is taken for the label")

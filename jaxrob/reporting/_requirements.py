@@ -82,13 +82,13 @@ def _worst_class(result: Assessment) -> float:
     return float(np.min(robustness[counts.inputs[0] > 0]))
 
 
-def _worst_slice(result: Assessment) -> float:
+def _worst_slice(result: Assessment, end: int = 0) -> float:
     table = getattr(result.curve, "table", None)
     if table is None or not table.columns or result.sampling or result.scores:
         return math.nan
     columns = [result.by(name) for name in table.columns]
-    lows = [one.joint_interval.low for column in columns for one in column.slices]
-    return float(np.min(lows))
+    ends = [one.joint_interval[end] for column in columns for one in column.slices]
+    return float(np.min(ends))
 
 
 _GOOD = "the share of the range over which the network is good enough, on"
@@ -138,6 +138,7 @@ QUANTITIES = {
         _worst_slice,
         of_tested=False,
         over_levels=True,
+        most=lambda one, number: _worst_slice(one, 1),
     ),
     "decided_ratio": Quantity(
         OF_ALTERATION,
