@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import pandas
 import pytest
 from numpyro import distributions as dist
 
@@ -121,6 +122,7 @@ def test_images_of_groups_and_single_images():
         ({"domain": SHIFT}, TypeError, "domain"),
         ({"profile": RECORDED[:, :1]}, ValueError, "profile"),
         ({"profile": RECORDED * 2}, ValueError, "profile"),
+        ({"profile": pandas.DataFrame(RECORDED)}, TypeError, "profile"),
         ({"profile": np.full((2, 2), np.nan)}, ValueError, "profile"),
         ({"profile": [dist.Uniform(0, 0.1)]}, ValueError, "profile"),
         ({"profile": [dist.Uniform(0, 0.1), 0.1]}, TypeError, "profile"),

@@ -201,6 +201,8 @@ def test_a_comparison_swaps_whole_groups():
         ({"patient": ["a", np.nan, "b"]}, "patient", "metadata"),
         ({"patient": np.array(["a", np.nan, "b"], object)}, "patient", "metadata"),
         ({"": [1, 2, 3]}, None, "metadata"),
+        # float64 makes one number of these two.
+        ({"patient": [2**60, 2**60 + 1, np.nan]}, None, "metadata"),
     ],
 )
 def test_tables_that_are_refused(metadata, groups, named):

@@ -97,6 +97,9 @@ def test_groups_and_slices_of_a_table(assess, place, tmp_path):
     assert sorted(one.value for one in found.by("scanner").slices) == ["A", "B"]
     lows = [one.joint_interval.low for one in found.by("scanner").slices]
     assert reporting.quantities(found)["worst_slice.robustness.low"] == min(lows)
+    (told,) = reporting.outcomes_of(reporting.read_results(tmp_path / "results"))
+    highs = [one.joint_interval.high for one in found.by("scanner").slices]
+    assert told.state == ("not met" if min(highs) < 0.99 else "not shown")
     said = page.read_text()
     assert "## By slices" in said and "| A | 20 |" in said and "9 by patient" in said
     assert "patient-" not in said + found.to_json()

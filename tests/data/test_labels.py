@@ -106,6 +106,8 @@ def test_a_table_has_metadata_and_groups(folder):
     found = load(folder, labels=table, metadata=["scanner"], groups="patient")
     assert found.metadata["scanner"].tolist() == ["x", "y"]
     assert found.groups == "patient"
+    with pytest.raises(ValueError, match="metadata"):  # The label would be it.
+        load(folder, labels=table, metadata=["label"])
     for more in ({"metadata": ["site"]}, {"groups": "site"}):
         with pytest.raises(ValueError, match="metadata"):
             load(folder, labels=table, **more)
