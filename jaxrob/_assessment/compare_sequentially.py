@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import jax
 from jax.sharding import Mesh
@@ -17,7 +17,7 @@ from jaxrob._assessment.criterion import Criterion, Tolerance, checked_measure
 from jaxrob._assessment.explore import SomeImages, check_goes_with
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import Score
-from jaxrob._codec import Document, Number, Row, document
+from jaxrob._codec import Number, Row, document, from_json, to_json
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.evaluate import Arguments, checked, prepare_run, source_ahead
@@ -34,8 +34,7 @@ _DIFFERENCE = Number(at_least=-1 - 1e-9, at_most=1 + 1e-9)
 
 
 @document("jaxrob sequential comparison 1")
-@dataclasses.dataclass(frozen=True, eq=False)
-class SequentialComparison(Document):
+class SequentialComparison(NamedTuple):
     """The difference in robustness of two classifiers on one data set.
 
     Attributes:
@@ -57,6 +56,15 @@ class SequentialComparison(Document):
     def evaluations(self) -> int:
         """The number of altered images classified, for both together."""
         return self.first.evaluations + self.second.evaluations
+
+    def to_json(self) -> str:
+        """Returns the comparison as JSON text with both assessments, NaN as null."""
+        return to_json(self)
+
+    @staticmethod
+    def from_json(text: str | bytes) -> "SequentialComparison":
+        """Reads what `to_json` gave; errors as of `Assessment.from_json`."""
+        return from_json(text, SequentialComparison)
 
 
 @own_errors()
