@@ -200,6 +200,8 @@ def _versions(results: Results) -> Pairs:
 
 
 def domain(report: Report) -> Iterator[Section]:
+    if not report.ones:
+        return
     parts: list[Part] = [Text(say("domain"))]
     heads = ("alteration", "unit of the level", "range", "unaltered at", "settings")
     looks = ("row", "name", "", "", "name", "name")

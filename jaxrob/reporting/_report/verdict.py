@@ -49,6 +49,7 @@ from jaxrob.reporting._words import (
     is_open_by_levels,
     percent,
     points,
+    range_with_unit,
     short,
 )
 
@@ -274,13 +275,16 @@ def _facts(report: Report) -> tuple[tuple[str, str], ...]:
     volumes = [one.domain.volume for one in report.results if one.domain]
     images = [*map(_images, report.ones), *map(_of_volume, volumes)]
     good = [accepted(one.measure, one.threshold) for one in volumes]
+    ranges = [f"{short(one.alteration)} {span(one)}" for one in report.ones]
+    ranges += [
+        f"{short(axis.name)} {range_with_unit(axis.lower, axis.upper, axis.unit)}"
+        for one in volumes
+        for axis in one.axes
+    ]
     return (
         ("network", "; ".join(map(_network, report.results, report.names))),
         ("images", _joined(images)),
-        (
-            "range",
-            _joined(f"{short(one.alteration)} {span(one)}" for one in report.ones),
-        ),
+        ("range", _joined(ranges)),
         ("good enough", _joined([*map(condition, report.ones), *good])),
         ("tested by", _joined(short(run.tester or "", 100) for run in runs)),
         ("tested for", _joined(short(run.organisation or "", 100) for run in runs)),
@@ -365,11 +369,9 @@ def _key(one: Assessment) -> tuple:
 
 
 def _not_tested(results: Sequence[Results]) -> list[str]:
-    done = {
-        re.sub(r"\W+|_", " ", each.alteration.lower()).strip()
-        for one in results
-        for each in one.assessments
-    }
+    names = [each.alteration for one in results for each in one.assessments]
+    names += [axis.name for one in results if one.domain for axis in one.domain.axes]
+    done = {re.sub(r"\W+|_", " ", name.lower()).strip() for name in names}
     missing = [name for name in _USUAL if name not in done]
     found = [f"of the usual alterations: {', '.join(missing)}"] * bool(missing)
     if any(one.roma is None for one in results):
