@@ -84,7 +84,7 @@ def test_results_keep_groups_without_their_names(grouped, strategy):
 
 @pytest.mark.filterwarnings("ignore:.*groups are few")
 @pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(s, marks=pytest.mark.slow) for s in range(2, 10))]
+    "seed", [1, *(pytest.param(s, marks=pytest.mark.slow) for s in (0, *range(2, 10)))]
 )
 def test_slices_are_what_the_images_alone_give(seed):
     rng = np.random.default_rng(6620 + seed)
