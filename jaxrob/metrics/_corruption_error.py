@@ -213,11 +213,11 @@ def _benchmark_errors(name: str, curves: Any, relative: bool) -> list[_Errors]:
     missing = [key for key in ALEXNET if key not in by_name]
     if missing:
         others = [key for key in by_name if key not in ALEXNET]
+        got = f"{len(by_name)}" + f", {', '.join(others)} not of it" * bool(others)
         raise ValueError(
             f"{name} must hold all {len(ALEXNET)} corruptions of the benchmark, or the "
-            f"mean is another number; got {len(by_name)}, {', '.join(others) or 'none'}"
-            f" not of it: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} "
-            "missing"
+            f"mean is another number; got {got}: {', '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing"
         )
     errors = [_errors_of(f"{name}: {key}", by_name[key], relative) for key in ALEXNET]
     stands_for: dict[int, str] = {}
