@@ -15,14 +15,14 @@ answers finds with 0.99 accepted. Prints a line each, and writes JSON into `--ou
 import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from unittest import mock
 
 import numpy as np
 from absl import app, flags
 from common import define, files, known_domains, startup
 
-from jaxrob._assessment.explore import block_of, own_blocks
+from jaxrob._assessment.explore import block_of
 from jaxrob.domains import _draws
 from jaxrob.domains._box_search import BoxSearch, State
 from jaxrob.domains._grow import Box, cloud_of, grown
@@ -122,24 +122,17 @@ def searched(
 ) -> tuple[State, int]:
     """Runs a search for a box; returns its last state and the evaluations."""
     dimension, spent = len(identity), 0
-    task = Task(
-        (0.0,) * dimension,
-        (1.0,) * dimension,
-        known_domains.THRESHOLD,
-        tuple(identity.tolist()),
-        number,
-        block=block_of(number),
-        seed=seed,
-    )
+    box = (0.0,) * dimension, (1.0,) * dimension
+    task = Task(*box, known_domains.THRESHOLD, tuple(identity.tolist()), number)
+    task = task._replace(block=block_of(number), seed=seed)
     right = (np.random.default_rng([seed, 3]).permutation(number) + 0.5) / number
 
     def look(parts: Sequence[Span]) -> Iterator[Seen]:
         nonlocal spent
         for part in parts:
             spent += part.length
-            blocks = own_blocks(part._replace(start=0), task)
-            share = one.accuracy(np.array([part.level]))[0]
-            scores = np.concatenate([right[images] for images in blocks]) < share
+            order = known_domains.own_order(part.level, task)[: part.stop]
+            scores = right[order] < one.accuracy(np.array([part.level]))[0]
             yield Seen(float(scores.mean()), len(scores), scores.astype(float))
 
     subject = Subject("sample", task, np.asarray, np.asarray)
@@ -169,19 +162,12 @@ class TooLarge(BoxSearch):
         return Box(np.zeros(2), np.array([1.0, 0.5 / share]))
 
 
-class Half(NamedTuple):
-    """Accepted below a half of the second axis."""
-
-    def accuracy(self, levels: np.ndarray) -> np.ndarray:
-        """Returns the accuracy at levels, `[m]`."""
-        return np.where(levels[:, 1] <= 0.5, 0.95, 0.5)
-
-
-def wrong_model(runs: int, seed: int) -> Iterator[dict[str, Any]]:
+def wrong_model(runs: int, seed: int, number: int = 0) -> Iterator[dict[str, Any]]:
     """Yields how many runs claim a box, and how many claim too much."""
-    search = TooLarge(_SHARE, 10**8, free(2))
-    identity = np.full(2, 0.1)
-    states = [searched(search, Half(), identity, 256, seed + i)[0] for i in range(runs)]
+    search, at = TooLarge(_SHARE, 10**8, free(2)), np.full(2, 0.1)
+    number = number or _NUM_IMAGES.value
+    half = known_domains.Shape(lambda x: np.where(x[:, 1] <= 0.5, 0.95, 0.5), 0.5)
+    states = [searched(search, half, at, number, seed + i)[0] for i in range(runs)]
     claims = [one.attempt for one in states if one.status == "validated"]
     too_much = sum(one <= 3 for one in claims)
     yield {"runs": runs, "claims": len(claims), "too much": too_much}

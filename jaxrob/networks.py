@@ -92,6 +92,8 @@ def load_idc_weights(path: str | os.PathLike[str]) -> dict[str, Any]:
         variables = jaxrob.networks.load_idc_weights("c_o.npz")
         classifier = jaxrob.Classifier.from_linen(module, variables, "sigmoid")
 
+    `IdcCNN` takes RGB, and turns it into the BGR of these weights itself.
+
     Args:
       path: an npz file of arrays under their Keras names, such as `conv2d_1/kernel`;
         other parts may lie between the layer's and the array's name.

@@ -8,17 +8,13 @@ import jax
 import numpy as np
 import pandas
 import pytest
+from domain_claims import drawn, made_up, wrong_model
 from numpyro import distributions as dist
 
 import jaxrob
 from jaxrob import Domain
-from jaxrob._assessment.explore import block_of, own_blocks
-from jaxrob.domains import _draws
-from jaxrob.domains._box_search import BoxSearch, levels_needed
+from jaxrob.domains._box_search import levels_needed
 from jaxrob.domains._failure import of_population
-from jaxrob.domains._grow import Box
-from jaxrob.strategies import Task
-from jaxrob.strategies._drive import Seen, Subject, at_once, drive
 
 KEY = jax.random.key(4)
 # Images of one value; the network asks whether it exceeds a half.
@@ -138,38 +134,13 @@ def test_unusable_arguments_of_a_failure_probability(settings, error, name):
         failure(**settings)
 
 
-class Table:
-    """Images that fail with known probabilities."""
-
-    def __init__(self, shares, margins, rng):
-        self.shares, self.values, self.rng = shares, margins, rng
-
-    def __call__(self, order, spans, by_margin):
-        for draw, start, stop in spans:
-            images = order[start:stop]
-            values, shares = self.values[images], self.shares[images]
-            wrong = values < 0 if draw < 0 else self.rng.random(len(images)) < shares
-            yield wrong, np.abs(values)
-
-
-def drawn(shares, margins, seed, relative=0.2):
-    rng = np.random.default_rng(seed)
-    wanted = _draws.Wanted(relative, 0.0, 10**7, 0.95)
-    order = rng.permutation(len(shares))
-    return _draws.search(wanted, order, Table(shares, margins, rng))[0]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("steepness", [0.0, 1.5, 4.0])
 def test_intervals_of_drawn_counts_hold_the_truth(steepness):
-    rng = np.random.default_rng(11)
-    margins = rng.standard_normal(500)
-    shares = np.exp(-steepness * (margins + 0.5 * rng.standard_normal(500)))
-    for _ in range(40):
-        shares = np.minimum(shares * 0.01 / shares.mean(), 1)
-    runs = [drawn(shares, margins, seed) for seed in range(120)]
+    table = made_up(steepness, 0.01, 500)
+    runs = [drawn(table, 0.2, seed) for seed in range(120)]
     held = [
-        low <= shares.mean() <= high
+        low <= table[0].mean() <= high
         for _, (low, high) in (one.interval(0.025) for one in runs)
     ]
     # Of 120 runs at 93.5 %, so few hold it with a probability of 0.1 %.
@@ -185,7 +156,7 @@ def test_the_population_is_held_by_intervals_over_images():
         rng = np.random.default_rng([5, seed])
         margins = rng.standard_normal(200)
         shares = 0.4 / (1 + np.exp(3 * margins + 3))
-        low, high = of_population(drawn(shares, margins, seed), 0.95, None)
+        low, high = of_population(drawn((shares, margins), 0.2, seed), 0.95, None)
         # The mean over normal margins, by quadrature.
         at = np.linspace(-8, 8, 4001)
         density = np.exp(-(at**2) / 2)
@@ -270,46 +241,9 @@ def test_unusable_arguments_of_an_operating_box(settings, error, name):
         box(**settings)
 
 
-class TooLarge(BoxSearch):
-    """Its model is wrong: the first boxes hold too many rejected levels."""
-
-    def init(self, task):
-        return super().init(task)._replace(refinements=0)
-
-    def _learnt(self, task, state, history):
-        return state if state.model else super()._learnt(task, state, history)
-
-    def _candidate(self, task, state, each):
-        share = np.random.default_rng([task.seed, 9]).uniform(0.985, 0.99)
-        share = share if state.attempt < 3 else 0.9998
-        return Box(np.zeros(2), np.array([1.0, 0.5 / share]))
-
-
-def claims(search, accuracy, seed, number=256):
-    task = Task((0.0, 0.0), (1.0, 1.0), 0.8, (0.1, 0.1), number, seed=seed)
-    task = task._replace(block=block_of(number))
-    right = np.random.default_rng([seed, 8]).permutation(number) / number
-
-    def look(parts):
-        for part in parts:
-            blocks = own_blocks(part._replace(start=0), task)
-            share = accuracy(np.array([part.level]))[0]
-            scores = np.concatenate([right[one] for one in blocks]) < share
-            yield Seen(scores.mean(), len(scores), scores.astype(float))
-
-    subject = Subject("sample", task, np.asarray, np.asarray)
-    return drive(search, [subject], at_once(look))[0].state
-
-
 @pytest.mark.slow
 def test_a_wrong_model_seldom_makes_a_box_claim_too_much():
-    search = TooLarge(0.99, 10**7, np.full((2, 2), np.nan))
-    states = [
-        claims(search, lambda x: np.where(x[:, 1] <= 0.5, 0.95, 0.5), seed)
-        for seed in range(20)
-    ]
-    found = [one for one in states if one.status == "validated"]
-    assert len(found) >= 10
+    (found,) = wrong_model(20, 0, 256)
     # Of 20 at 5 %, more have a probability of 0.3 %.
-    assert sum(one.attempt <= 3 for one in found) <= 4
+    assert found["claims"] >= 10 and found["too much"] <= 4
     assert [levels_needed(j, 0.99, 0.05) for j in (1, 2)] == [409, 530]

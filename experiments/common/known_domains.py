@@ -209,6 +209,11 @@ class Run(NamedTuple):
     seconds: float
 
 
+def own_order(level: tuple[float, ...], task: strategies.Task) -> np.ndarray:
+    """The order in which a level sees the images, `[N]`."""
+    return np.r_[tuple(own_blocks(Span(0, level, 0, task.num_images or 0), task))]
+
+
 def run(
     one: Shape, strategy: strategies.Volume, task: strategies.Task, kind: str, seed: int
 ) -> Run:
@@ -223,12 +228,8 @@ def run(
         numbers = rng.permuted(numbers, axis=1)
 
     order = rng.permutation(number)
-    task = task._replace(
-        lower=(0.0,) * d,
-        upper=(1.0,) * d,
-        num_images=number,
-        block=block_of(number),
-    )
+    task = task._replace(lower=(0.0,) * d, upper=(1.0,) * d)
+    task = task._replace(num_images=number, block=block_of(number))
 
     def answers(levels: np.ndarray) -> np.ndarray:
         if one.answers is not None:
@@ -237,12 +238,8 @@ def run(
             place = np.minimum((levels[:, :2] * _PATCHES).astype(int), _PATCHES - 1)
             row = place[:, 0] * _PATCHES + place[:, -1]
             right = numbers[row % patches] <= one.accuracy(levels)[:, None]
-        return np.array(
-            [
-                some[np.r_[tuple(own_blocks(Span(0, tuple(level), 0, number), task))]]
-                for level, some in zip(levels.tolist(), right)
-            ]
-        )
+        orders = (own_order(tuple(level), task) for level in levels.tolist())
+        return np.array([some[order] for some, order in zip(right, orders)])
 
     start = time.perf_counter()
     history, found = strategies.sample(strategy, task, answers)

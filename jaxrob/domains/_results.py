@@ -32,7 +32,7 @@ _Ends = Annotated[np.ndarray | None, Array("d")]
 REASONS = {
     "identity": "unaltered, the measure is below the threshold",
     "fixed": "no box with the fixed faces passed",
-    "model": "no box around the unaltered level passed",
+    "model": "no box around the unaltered level passed, or seemed to",
     "budget": "the budget was spent before a box passed",
 }
 
