@@ -13,6 +13,7 @@ from jaxrob._arguments.texts import collected, counted, warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.trace import trace_info
 from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
+from jaxrob._devices.mesh import checked_mesh
 from jaxrob._domain import AnyAlteration, members
 from jaxrob._engine.blocks import must_be_read
 from jaxrob._identity.identity import Fingerprinted, is_identifiable
@@ -92,7 +93,9 @@ def check_shape_is_kept(alteration: Alteration, image_shape: tuple[int, ...]) ->
     image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
     level = jax.ShapeDtypeStruct((), jnp.float32)
     key = jax.eval_shape(jax.random.key, 0)
-    altered = jax.eval_shape(alteration, image, level, key)
+    # On the mesh that the step is made for, forms for other platforms are not traced.
+    with jax.set_mesh(checked_mesh(None).mesh):
+        altered = jax.eval_shape(alteration, image, level, key)
     if getattr(altered, "shape", None) != image_shape:
         raise ValueError(
             f"{alteration.name} must return an array of the image's shape "
