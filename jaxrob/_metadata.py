@@ -15,7 +15,7 @@ from jaxrob._codec import Array, Layout
 
 _OfImages = Annotated[np.ndarray, Array("N", "int32", at_least=0, is_packed=True)]
 # What tables write where there is no value, as text.
-_NO_VALUE = ("", "nan", "NaN", "NaT", "None", "<NA>")
+_NO_VALUE = ("", "nan", "NaN", "NaT", "None", "<NA>", "NA", "N/A", "null", "NULL")
 # What a slice of images without a value is called.
 _MISSING = "(missing)"
 
@@ -73,11 +73,13 @@ def checked_metadata(
             values = np.array([str(one) for one in values])
         if values.dtype.kind in "UT":
             values = np.strings.strip(values)
-        if values.dtype.kind == "f" and (np.abs(values) >= 2**53).any():
-            raise ValueError(
-                f"metadata[{name!r}] must be texts where numbers exceed 2^53, which "
-                f"{values.dtype} does not tell apart; got {np.nanmax(np.abs(values)):g}"
-            )
+        if values.dtype.kind == "f":
+            highest = np.abs(values).max(initial=0, where=~np.isnan(values))
+            if highest >= (whole := 2 / np.finfo(values.dtype).eps):
+                raise ValueError(
+                    f"metadata[{name!r}] must be texts where numbers exceed {whole:g}, "
+                    f"which {values.dtype} does not tell apart; got {highest:g}"
+                )
         found[name] = values
     if groups is not None:
         check_choice("groups", groups, found)

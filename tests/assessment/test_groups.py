@@ -198,10 +198,11 @@ def test_a_comparison_swaps_whole_groups():
         ({"patient": [1, None, 2]}, "patient", "metadata"),
         ({"patient": [1, np.nan, 2]}, "patient", "metadata"),
         ({"patient": ["a", "", "b"]}, "patient", "metadata"),
-        ({"patient": ["a", np.nan, "b"]}, "patient", "metadata"),
+        ({"patient": ["a", "NA", "b"]}, "patient", "metadata"),
         ({"patient": np.array(["a", np.nan, "b"], object)}, "patient", "metadata"),
         ({"": [1, 2, 3]}, None, "metadata"),
-        # float64 makes one number of these two.
+        # float32 and float64 make one number of these two.
+        ({"patient": np.float32([2**24, 2**24 + 1, 0])}, None, "metadata"),
         ({"patient": [2**60, 2**60 + 1, np.nan]}, None, "metadata"),
     ],
 )
