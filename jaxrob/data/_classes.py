@@ -23,11 +23,12 @@ _Parts = tuple[str, ...]
 # First cells of a header that need no word.
 _HEADERS = re.compile(r"(file|image|img|picture|path|name|id|[ _-])+", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-# Numbers in quotes, brackets, bytes or a tensor's text, and of other scripts.
-_WRAPPED = re.compile(r"\W*([\w.]+\(|b['\"])?\W*\d+([.,]0*)?(,.*\))?\W*")
+# Numbers in quotes, brackets, bytes or a tensor's text, other scripts, base 16.
+_WRAPPED = re.compile(
+    r"0x[\da-f]+|\W*([\w.]+\(|b['\"])?\W*\d+([.,]0*)?(,.*\))?\W*", re.IGNORECASE
+)
 _DIGITS = re.compile(r"[0-9]+")
 _COMMA = re.compile(r"^([+-]?[0-9]+),([0-9]+)$")
-_HEXADECIMAL = re.compile(r"0x[0-9a-f]+", re.IGNORECASE)
 
 
 def checked_class_names(class_names: Any) -> tuple[str, ...] | None:
@@ -81,12 +82,8 @@ def numbered(
             return numbers.astype(np.int64), names
     if names is None:
         names = tuple(sorted(set(classes)))
-        forms = {_DIGITS.sub("0", name) for name in names}
-        by_number = sorted(names, key=lambda one: [*map(int, _DIGITS.findall(one))])
-        is_one_form = len(forms) == 1 and by_number != [*names]
-        is_hexadecimal = all(map(_HEXADECIMAL.fullmatch, names))
-        is_wrapped = is_hexadecimal or all(map(_WRAPPED.fullmatch, names))
-        if len(names) > 1 and (is_one_form or is_wrapped):
+        is_wrapped = all(map(_WRAPPED.fullmatch, names))
+        if len(names) > 1 and (is_wrapped or _by_number(names) != [*names]):
             raise ValueError(
                 f"{places[0]}: {classes[0][:40]!r} is an integer in another form. "
                 "Write it plainly, or list the classes: class_names="
@@ -100,6 +97,13 @@ def numbered(
             f"{', '.join(names[:10])}. labels=None reads the pictures alone"
         )
     return np.array([number[one] for one in classes], np.int32), names
+
+
+def _by_number(names: Sequence[str]) -> list[str]:
+    """Sorts names that differ by numbers alone by these, others as texts."""
+    if len({_DIGITS.sub("0", name) for name in names}) > 1:
+        return sorted(names)
+    return sorted(names, key=lambda one: [*map(int, _DIGITS.findall(one))])
 
 
 def check_looks(names: Sequence[str], path: str | os.PathLike[str]) -> None:
@@ -126,10 +130,11 @@ def _number(text: str) -> float:
 def check_sorted(folders: Sequence[str], path: pathlib.Path) -> None:
     """Rejects folders whose numbers are in another order than their sorted names."""
     numbers = sorted(filter(_NUMBER.fullmatch, folders), key=_number)
+    numbers = numbers or _by_number(folders)
     if numbers != sorted(numbers) or (numbers and _number(numbers[0]) < 0):
         by_number = [*numbers, *sorted(set(folders) - set(numbers))]
         raise ValueError(
-            f"{path}: its folders are numbers, of unknown order. Say "
+            f"{path}: its folders are numbered, in an unknown order. Say "
             f"class_names=classifier.class_names, class_names={sorted(folders)} as "
             f"torchvision's ImageFolder, or class_names={by_number}"
         )

@@ -63,7 +63,7 @@ def image_folder(
         print(dataset.class_names, dataset.images.shape)
         dataset = jaxrob.data.image_folder("photographs", resize=256, crop=224)
 
-    Classes are numbered in the order of their sorted names; folders that are numbers in
+    Classes are numbered in the order of their sorted names; numbered folders in
     another order are an error. Images are ordered by class and file name. The class
     folders may lie inside enclosing folders, if these hold no other image. Files beside
     them are ignored; hidden and system files are skipped, and named in the provenance.
