@@ -244,6 +244,14 @@ def test_damaged_arrays_are_refused(tmp_path):
             alterations.recorded_in(tmp_path)
 
 
+def test_settings_are_told_from_severities_and_in_the_order_of_their_numbers(tmp_path):
+    for setting in ("1e2C", "-10C", "5C"):
+        for number in range(5):
+            (tmp_path / setting / str(number)).mkdir(parents=True)
+    (found,) = alterations.recorded_in(tmp_path)
+    assert found.pictures.names == ("unaltered", "-10C", "5C", "1e2C")
+
+
 @pytest.mark.slow
 def test_what_is_cropped_already_is_not_resized_again(tmp_path):
     large = np.stack([np.kron(one, np.ones((2, 3, 1), np.uint8)) for one in images()])

@@ -21,7 +21,7 @@ from jaxrob.data._image_folder import FOLDERS, image_folder
 T = TypeVar("T")
 
 _NUM_SEVERITIES = 5
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"(?:(?<!\w)-)?\d+(?:\.\d+)?(?:e-?\d+)?")
 _SIZING = ("size", "resize", "crop", "interpolation")
 
 
@@ -261,7 +261,10 @@ def _parts(path: pathlib.Path) -> list[Dataset]:
 def _severities(path: pathlib.Path) -> list[pathlib.Path]:
     found = _folders(path)
     are_numbers = all(_NUMBER.fullmatch(one.name) for one in found)
-    return found if are_numbers and len(found) == _NUM_SEVERITIES else []
+    # Numbers below `10lux` may be classes.
+    are_classes = _NUMBER.search(path.name) and not any(map(_folders, found))
+    is_one = are_numbers and not are_classes and len(found) == _NUM_SEVERITIES
+    return found if is_one else []
 
 
 def _folders(path: pathlib.Path) -> list[pathlib.Path]:
