@@ -293,7 +293,7 @@ def _doubt_of_column(
     if labels is not None:
         right = [((column > at) == (labels == 1)).mean() for at in (0, half)]
         shares = f" So {right[0]:.0%} of these are right, and {right[1]:.0%} as such."
-    if not is_sure and right[1] < right[0] + _MIN_GAIN:
+    if not is_sure and (column.min() > half or right[1] < right[0] + _MIN_GAIN):
         return None
     return (
         f'outputs="logits", but {{of}} returns one column from {column.min():.3g} to '

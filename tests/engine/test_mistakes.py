@@ -127,6 +127,8 @@ class TestLogitsThatAreNone:
         if text == "percent":  # No logits are as large, whatever the labels.
             ones = jaxrob.Dataset(IMAGES, np.ones(len(IMAGES), np.int32))
             check_warned(lambda one: by_evaluate(one, ones), column, text)
+            column = jaxrob.Classifier(lambda _, images: -images[:, 2, :1, 0] / 2, None)
+            by_evaluate(column, ones)
 
     @pytest.mark.slow
     def test_declared_as_they_are(self):
