@@ -363,7 +363,7 @@ def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
 def checked_labels(
     labels: Any, length: int, class_names: tuple[str, ...] | None
 ) -> np.ndarray:
-    original, allowed = labels, "an array [N] of integers"
+    original, allowed = labels, "an array [N] of integers (for a score numbers [N, 1])"
     if not isinstance(labels, list | tuple):
         labels = plain_array("labels", labels, allowed)
     labels = plain_array("labels", numbered(labels, class_names), allowed)
@@ -430,7 +430,7 @@ def check_labels_below(
         what = f"a list of {len(labels)}" if is_list else f"the shape {labels.shape}"
         raise ValueError(
             f"{name} must be class indices [N], from 0; got {what}. Of one-hot labels "
-            "take argmax; masks, boxes and the like need score="
+            "take argmax, of [N, 1] labels[:, 0]; masks, boxes and the like need score="
         )
     highest = int(labels.max())
     if highest >= num_classes:

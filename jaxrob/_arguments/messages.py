@@ -188,11 +188,12 @@ IF_NO_CLASSES = (
 def if_no_classes(shape: Any) -> str:
     if len(shape) == 1 or shape[1:] == (1,):
         return (
-            "One number for each image is a column, [B, 1], with outputs="
-            '"logits" or "sigmoid" for that of class 1 of 2 (from_host: num_classes=1);'
-            ' labels become np.eye(K)[labels], with outputs="scores"'
+            "Of one image keep [1, K]. One number for each is a column, [B, 1], with "
+            'outputs="logits" or "sigmoid" for that of class 1 of 2 (from_host: '
+            'num_classes=1); labels become np.eye(K)[labels], with outputs="scores"'
         )
-    return IF_NO_CLASSES
+    ensemble = "Of an ensemble return the mean probabilities. " * (len(shape) == 3)
+    return ensemble + IF_NO_CLASSES
 
 
 _MOST_LISTED = 10

@@ -510,4 +510,4 @@ def _other_order(unaltered: Any, threshold: float) -> str:
         f" With its outputs in another order the accuracy would be {share:.4g}: are "
         "labels and class_names numbered in the order of the network's outputs?"
     )
-    return words * bool(share >= threshold)
+    return words * bool(share >= threshold and (order[0] != order[1]).any())
