@@ -63,7 +63,8 @@ def checked_metadata(
     found = {}
     for name, column in metadata.items():
         name = checked_text("metadata's name", name)
-        values = plain_array(f"metadata[{name!r}]", column, "a value for each image")
+        what = "a value for each image"
+        values: Any = plain_array(f"metadata[{name!r}]", column, what)
         if values.shape != (length,):
             raise ValueError(
                 f"metadata[{name!r}] must have a value for each of {length} images; "
