@@ -25,6 +25,7 @@ from jaxrob._keys import check_key
 from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._measures import any_measure, in_words
+from jaxrob.reporting._pictures import altered
 from jaxrob.reporting._table import robustness_text
 from jaxrob.reporting._words import images_at_levels, listed_levels
 
@@ -235,6 +236,7 @@ def figure(
     columns = checked_integer("columns", columns, at_least=1)
     num_examples = checked_integer("num_examples", num_examples, at_least=1)
     check_key(key)
+    copies = np.stack([_checked_image(image)] * num_examples)
     if len(assessments) != len(alterations):
         raise ValueError(
             f"assessments and alterations must be as many; got {len(assessments)} and "
@@ -244,6 +246,7 @@ def figure(
     rows = math.ceil(len(assessments) / columns)
     whole = new_figure(3.6 * columns, 3.4 * rows)
     panels = whole.subfigures(rows, columns, squeeze=False).flat
+    same = np.zeros(num_examples, np.uint32)
     # Labels under all images would overlap.
     labelled = np.unique([0, (num_examples - 1) / 2, num_examples - 1])
     for assessment, alteration, panel in zip(assessments, alterations, panels):
@@ -251,7 +254,8 @@ def figure(
         plot(assessment, top)
         levels = np.linspace(alteration.lower, alteration.upper, num_examples)
         levels = alteration.snap(levels)
-        strip = examples(alteration, image, levels, key)
+        canonical = alteration.canonical(levels).astype(np.float32)
+        strip = altered(copies, canonical, same, key, alteration)
         # Joined into one picture, with a white pixel between the images.
         strip = np.pad(strip, ((0, 0), (0, 0), (0, 1), (0, 0)), constant_values=1)
         strip = np.concatenate(list(strip), axis=1)[:, :-1]
