@@ -144,7 +144,7 @@ def altered(
     images: np.ndarray,
     levels: np.ndarray,
     index: np.ndarray,
-    key: jax.Array | None,
+    key: jax.Array,
     alteration: Alteration,
 ) -> np.ndarray:
     # By the program of a run, if there is one: equal, and there is none to compile.
