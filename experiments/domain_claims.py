@@ -29,7 +29,7 @@ from jaxrob.domains._grow import Box, cloud_of, grown
 from jaxrob.strategies import Task
 from jaxrob.strategies._drive import Seen, Span, Subject, at_once, drive
 
-_TAIL, _SHARE, _LEAST_VOLUME, _BUDGET = 0.025, 0.99, 0.05, 80_000
+_LEVEL, _SHARE, _LEAST_VOLUME, _BUDGET = 0.95, 0.99, 0.05, 80_000
 _CASES = {0.0: "flat", 1.5: "mild", 4.0: "steep"}
 _SHAPES = ("half-space", "ball", "L", "ridge", "two islands", "plateau")
 
@@ -87,7 +87,7 @@ def drawn(
 ) -> _draws.Draws:
     """Runs one search."""
     order = np.random.default_rng([seed, 2]).permutation(len(table[0]))
-    wanted = _draws.Wanted(relative, 0.0, 10**8, 1 - 2 * _TAIL)
+    wanted = _draws.Wanted(relative, 0.0, 10**8, _LEVEL)
     return _draws.search(wanted, order, Table(*table, seed))[0]
 
 
@@ -102,7 +102,7 @@ def failure(runs: int, seed: int) -> Iterator[dict[str, Any]]:
         with plain_draws():
             some = range(max(runs // 5, 1))
             few = [drawn(table, relative, 10**6 + seed + i) for i in some]
-        ends = [one.interval(_TAIL)[1] for one in found]
+        ends = [one.interval(_LEVEL)[1] for one in found]
         held = [low <= table[0].mean() <= high for low, high in ends]
         cost, plain = (np.mean([i.evaluations for i in one]) for one in (found, few))
         yield {

@@ -141,7 +141,7 @@ def test_intervals_of_drawn_counts_hold_the_truth(steepness):
     runs = [drawn(table, 0.2, seed) for seed in range(120)]
     held = [
         low <= table[0].mean() <= high
-        for _, (low, high) in (one.interval(0.025) for one in runs)
+        for _, (low, high) in (one.interval(0.95) for one in runs)
     ]
     # Of 120 runs at 93.5 %, so few hold it with a probability of 0.1 %.
     assert sum(held) >= 103

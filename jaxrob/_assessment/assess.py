@@ -101,8 +101,7 @@ def assess(
 
     How it runs:
       key: a random key, needed if an alteration or the classifier is stochastic.
-      batch_size: see `evaluate`.
-      mesh: see `evaluate`.
+      batch_size, mesh: see `evaluate`.
       reduced: see `evaluate`; not with alpha.
       journal: a file. The answers on every block of images at every level are written
         to it, and synced, as soon as they are known. A rerun reads them from there,
@@ -125,21 +124,11 @@ def assess(
     """
     # Fail before anything is computed where possible.
     several = not isinstance(alteration, Alteration)
-    alterations = _checked_alterations(alteration)
-    arguments = checked(
-        Arguments(
-            classifier,
-            dataset,
-            alterations,
-            key,
-            mesh,
-            batch_size,
-            reduced,
-            journal,
-            progress,
-            score,
-        )
-    )
+    some = alteration if several else (alteration,)
+    wanted = "jaxrob.Alteration"
+    alterations = checked_sequence("alteration", some, Alteration, wanted)
+    given = classifier, dataset, alterations, key, mesh, batch_size
+    arguments = checked(Arguments(*given, reduced, journal, progress, score))
     wanted = "a jaxrob.Tolerance or None"
     check_type("tolerance", tolerance, Tolerance | None, wanted)
     scoring = tolerance or Tolerance()
@@ -162,14 +151,6 @@ def assess(
         for place, exploration in enumerate(explorations)
     )
     return results if several else results[0]
-
-
-def _checked_alterations(
-    alteration: Alteration | Sequence[Alteration],
-) -> tuple[Alteration, ...]:
-    if isinstance(alteration, Alteration):
-        return (alteration,)
-    return checked_sequence("alteration", alteration, Alteration, "jaxrob.Alteration")
 
 
 def _checked_rule(rule: str | None, strategy: Strategy, scoring: Tolerance) -> str:

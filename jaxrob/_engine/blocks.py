@@ -7,7 +7,7 @@ import itertools
 import math
 import mmap
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -81,7 +81,8 @@ def placed_blocks(
     if isinstance(dataset, BatchedDataset):
         return _of_batches(dataset, num_classes, size, mesh, kept)
     order, starts = np.arange(len(dataset)), range(0, len(dataset), size)
-    return _placed(dataset, order, starts, size, num_classes, mesh, kept, _in_order)
+    given = dataset, order, starts, size, num_classes, mesh, kept
+    return picked_blocks(*given, are_in_order=True)
 
 
 def beside(placed: PlacedBlock, other: Dataset, mesh: ImageMesh) -> jax.Array:
@@ -100,19 +101,7 @@ def picked_blocks(
     num_classes: int | None,
     mesh: ImageMesh,
     kept: Kept,
-) -> Generator[PlacedBlock, None, None]:
-    return _placed(dataset, order, starts, number, num_classes, mesh, kept, _picked)
-
-
-def _placed(
-    dataset: Dataset | CountedBatches,
-    order: np.ndarray,
-    starts: Sequence[int],
-    number: int,
-    num_classes: int | None,
-    mesh: ImageMesh,
-    kept: Kept,
-    read: Callable[..., Generator[Any, None, None]],
+    are_in_order: bool = False,
 ) -> Generator[PlacedBlock, None, None]:
     """Yields the blocks that begin at some places of an order."""
     # A thread reads ahead from a disk or an iterable.
@@ -130,6 +119,7 @@ def _placed(
     if is_on_devices(images):
         found = (taken_on_devices(images, order[span], size) for span in new)
     else:
+        read: Any = _in_order if are_in_order else _picked
         found = read(dataset, order, new, size, mesh, stopped)
 
     def place(span: slice) -> PlacedBlock:

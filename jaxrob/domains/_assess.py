@@ -18,13 +18,13 @@ from jaxrob._classifiers.network import Score
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
 from jaxrob._domain import Domain
-from jaxrob._engine.evaluate import Arguments, Run, checked, prepare_run, source_ahead
+from jaxrob._engine.evaluate import Arguments, checked, prepare_run, source_ahead
 from jaxrob._engine.provenance import warn_of_dependence
 from jaxrob._keys import host_generator
 from jaxrob.domains._box_search import BoxSearch
 from jaxrob.domains._levels import LevelsAt, by_distribution, in_words
 from jaxrob.domains._results import DomainAssessment, OperatingBox
-from jaxrob.strategies import Strategy, Volume
+from jaxrob.strategies import Found, Strategy, Volume
 from jaxrob.strategies._drive import Explored, Subject, concluded, drive
 from jaxrob.strategies._strategy import Task, check_strategy, needs_scores
 
@@ -81,10 +81,8 @@ def assess_domain(
       strategy: `jaxrob.strategies.Volume`, which says how narrow the interval shall be,
         and whether its coverage is proven.
       key: see `assess`. It also chooses the levels.
-      batch_size: see `evaluate`.
-      mesh: see `evaluate`.
+      batch_size, mesh, progress: see `evaluate`.
       journal: see `assess`.
-      progress: see `evaluate`.
 
     Returns:
       The `DomainAssessment`.
@@ -106,37 +104,28 @@ def assess_domain(
         )
     measure = checked_measure(measure, arguments.score)
     criterion = Criterion(threshold, measure, alpha, Tolerance(), confidence_level)
-    check_goes_with(arguments, criterion, strategy)
     levels_at, distribution = Task(domain.lower, domain.upper, threshold).levels_at, ""
     if level_distribution is not None:
         levels_at = by_distribution(domain, level_distribution)
         distribution = in_words(level_distribution)
-    with prepare_run(arguments) as prepared, source_ahead(prepared) as run:
-        answers, subject, explored = _searched(run, criterion, strategy, levels_at, key)
-        found = concluded(strategy, subject, explored)
-        if subject.task.groups is not None and found.population_interval is None:
-            warn(
-                "the images are in groups, so that the interval of the accepted volume "
-                "is of this data set alone: none is known for all images of the kind"
-            )
-    levels = subject.canonical(explored.history.levels)
-    seen = answers.at(0, levels)
+    answers, explored, found, common = _searched(
+        arguments, criterion, strategy, levels_at
+    )
+    (subject,) = answers.subjects
+    levels = subject.canonical(levels_at(explored.history.levels))
+    seen, sides = answers.at(0, levels), found.sides
     # One by one, because all levels' counts by class may be large.
     values = [
         criterion.values(answers.curve(levels[[place]], [row]))[0][0]
         for place, row in enumerate(seen)
     ]
-    robustness, sides = found.robustness, found.sides
-    assert robustness is not None and subject.task.num_images
+    assert found.robustness is not None
     return DomainAssessment(
-        axes=domain.axes,
-        threshold=criterion.threshold,
-        measure=measure,
         alpha=criterion.alpha,
         level_distribution=distribution,
         strategy=repr(strategy),
         guarantee=getattr(strategy, "guarantee", ""),
-        accepted_volume=robustness,
+        accepted_volume=found.robustness,
         dataset_interval=found.interval,
         confidence_interval=found.population_interval,
         status=found.status,
@@ -144,12 +133,7 @@ def assess_domain(
         seen=np.array([one.number for one in seen]),
         values=np.array(values),
         sides=np.zeros(len(levels), int) if sides is None else sides,
-        confidence_level=criterion.confidence_level,
-        evaluations=answers.evaluations(0),
-        num_images=subject.task.num_images,
-        warnings=run.warnings(0),
-        provenance=provenance_of(run, run.alterations[0]),
-        seconds=answers.seconds[0],
+        **common,
     )
 
 
@@ -216,31 +200,20 @@ def operating_box(
     arguments = checked(Arguments(*given, False, journal, progress, score))
     measure = checked_measure(measure, arguments.score)
     criterion = Criterion(threshold, measure, alpha, Tolerance(), confidence_level)
-    check_goes_with(arguments, criterion, search)
-    with prepare_run(arguments) as prepared, source_ahead(prepared) as run:
-        levels_at = box_of.levels_at
-        answers, subject, explored = _searched(run, criterion, search, levels_at, key)
-    state, box = explored.state, explored.state.box
-    is_found = state.status == "validated"
-    lower, upper = levels_at(np.array(box)) if is_found else (None, None)
-    assert subject.task.num_images
+    _, explored, _, common = _searched(arguments, criterion, search, box_of.levels_at)
+    state, lower, upper, volume, validated = explored.state, None, None, 0.0, 0
+    if state.status == "validated":
+        lower, upper = box_of.levels_at(np.array(state.box))
+        volume, validated = state.box.volume, len(state.fresh)
     return OperatingBox(
-        axes=domain.axes,
-        threshold=criterion.threshold,
-        measure=measure,
         accepted_share=accepted_share,
         status=state.status,
         lower=lower,
         upper=upper,
-        volume=box.volume if is_found else 0.0,
-        validated=len(state.fresh) if is_found else 0,
+        volume=volume,
+        validated=validated,
         attempts=state.attempt,
-        confidence_level=criterion.confidence_level,
-        evaluations=answers.evaluations(0),
-        num_images=subject.task.num_images,
-        warnings=run.warnings(0),
-        provenance=provenance_of(run, run.alterations[0]),
-        seconds=answers.seconds[0],
+        **common,
     )
 
 
@@ -269,27 +242,45 @@ def _checked_faces(domain: Domain, fixed: Any) -> np.ndarray:
 
 
 def _searched(
-    run: Run,
-    criterion: Criterion,
-    strategy: Any,
-    levels_at: LevelsAt,
-    key: jax.Array | None,
-) -> tuple[SomeImages, Subject, Explored]:
+    arguments: Arguments, criterion: Criterion, strategy: Any, levels_at: LevelsAt
+) -> tuple[SomeImages, Explored, Found, dict[str, Any]]:
     """The strategy sees the unit cube, the classifier the levels there."""
-    seed = 0 if key is None else int(host_generator(key).integers(2**31))
-    answers = SomeImages(run, criterion, strategy, seed)
-    (subject,) = answers.subjects
-    identity = subject.task.positions_of(np.array(subject.task.identity))
-    task = subject.task._replace(
-        lower=(0.0,) * len(identity),
-        upper=(1.0,) * len(identity),
-        identity=tuple(identity.tolist()),
-    )
+    # The last are the fields that both results have.
+    check_goes_with(arguments, criterion, strategy)
+    with prepare_run(arguments) as prepared, source_ahead(prepared) as run:
+        key = arguments.key
+        seed = 0 if key is None else int(host_generator(key).integers(2**31))
+        answers = SomeImages(run, criterion, strategy, seed)
+        (subject,) = answers.subjects
+        identity = subject.task.positions_of(np.array(subject.task.identity))
+        task = subject.task._replace(
+            lower=(0.0,) * len(identity),
+            upper=(1.0,) * len(identity),
+            identity=tuple(identity.tolist()),
+        )
 
-    def canonical(points: np.ndarray) -> np.ndarray:
-        return subject.canonical(levels_at(points))
+        def canonical(points: np.ndarray) -> np.ndarray:
+            return subject.canonical(levels_at(points))
 
-    in_cube = Subject(subject.name, task, np.asarray, canonical)
-    (explored,) = drive(strategy, [in_cube], answers.look)
-    warn_of_dependence(run.source()["dataset"], task.num_images or 1)
-    return answers, in_cube, explored
+        in_cube = Subject(subject.name, task, np.asarray, canonical)
+        (explored,) = drive(strategy, [in_cube], answers.look)
+        warn_of_dependence(run.source()["dataset"], task.num_images or 1)
+        found = concluded(strategy, in_cube, explored)
+        is_volume = found.robustness is not None
+        if is_volume and task.groups is not None and found.population_interval is None:
+            warn(
+                "the images are in groups, so that the interval of the accepted volume "
+                "is of this data set alone: none is known for all images of the kind"
+            )
+    common = {
+        "axes": run.alterations[0].axes,
+        "threshold": criterion.threshold,
+        "measure": criterion.measure,
+        "confidence_level": criterion.confidence_level,
+        "evaluations": answers.evaluations(0),
+        "num_images": task.num_images,
+        "warnings": run.warnings(0),
+        "provenance": provenance_of(run, run.alterations[0]),
+        "seconds": answers.seconds[0],
+    }
+    return answers, explored, found, common

@@ -40,7 +40,7 @@ class State(NamedTuple):
     model: models.Model | None = None
     attempt: int = 0
     box: Box | None = None
-    fresh: np.ndarray | None = None  # [n, d], uniform in the box; nothing learnt them
+    fresh: np.ndarray = np.empty((0, 0))  # [n, d], in the box; nothing learnt them
     asked: int = 0  # how many of them
     # "validated", "budget", or why there is none: "identity", "fixed", "model"
     status: str = ""
@@ -84,7 +84,7 @@ class BoxSearch:
             return self._within_budget(task, state, history, state.points)
         if state.status:
             return [], state
-        if state.fresh is not None:
+        if state.box is not None:
             return self._validated(task, state, history)
         if state.model is None:
             side, seen = _decided(task, history, state.points[:1])
@@ -195,7 +195,6 @@ class BoxSearch:
     def _portion(
         self, task: Task, state: State, history: History
     ) -> tuple[Sequence[Request], State]:
-        assert state.fresh is not None
         asked = min(max(2 * state.asked, _PORTION), len(state.fresh))
         points = state.fresh[state.asked : asked]
         state = state._replace(asked=asked)
@@ -204,7 +203,6 @@ class BoxSearch:
     def _validated(
         self, task: Task, state: State, history: History
     ) -> tuple[Sequence[Request], State]:
-        assert state.fresh is not None
         points = state.fresh[: state.asked]
         side, seen = _decided(task, history, points)
         if (side == REJECTED).any():
@@ -219,7 +217,6 @@ class BoxSearch:
         self, task: Task, state: State, history: History, side: np.ndarray
     ) -> tuple[Sequence[Request], State]:
         """The model learns from the failed attempt, and tries a smaller box."""
-        assert state.fresh is not None
         points = state.fresh[: state.asked]
         known = answers(task, history, points)
         lowest = np.argsort(known.right / known.seen)[:_LEARNT]

@@ -15,6 +15,7 @@ import numpy as np
 import scipy
 
 from jaxrob.metrics import ConfidenceInterval
+from jaxrob.metrics._testing import clopper_pearson
 
 # Groups are made of these quantiles of the margins: failures are where it is lowest.
 _QUANTILES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
@@ -36,12 +37,8 @@ class Wanted(NamedTuple):
     confidence_level: float
 
     @property
-    def tail(self) -> float:
-        return (1 - self.confidence_level) / 2
-
-    @property
     def z(self) -> float:
-        return float(scipy.special.ndtri(1 - self.tail))
+        return float(scipy.special.ndtri(1 - (1 - self.confidence_level) / 2))
 
     def half(self, probability: float) -> float:
         return max(self.relative * probability, self.half_width)
@@ -86,9 +83,9 @@ class Draws(NamedTuple):
     def evaluations(self) -> int:
         return int(self.drawn.sum()) + len(self.margins)
 
-    def interval(self, tail: float) -> tuple[float, ConfidenceInterval]:
+    def interval(self, confidence_level: float) -> tuple[float, ConfidenceInterval]:
         weights = self.sizes / len(self.order)
-        return stratified_interval(weights, *self.counts, tail)
+        return _stratified_interval(weights, *self.counts, confidence_level)
 
     def values(self) -> np.ndarray:
         """Each image's share of failures; of others of its group where it has none."""
@@ -101,19 +98,15 @@ class Draws(NamedTuple):
         return found
 
 
-def stratified_interval(
-    weights: np.ndarray, failed: np.ndarray, drawn: np.ndarray, tail: float
+def _stratified_interval(
+    weights: np.ndarray, failed: np.ndarray, drawn: np.ndarray, confidence_level: float
 ) -> tuple[float, ConfidenceInterval]:
-    """Clopper and Pearson's limits of groups, by MOVER (Zou and Donner 2008)."""
+    """Limits of groups together, by MOVER (Zou and Donner 2008)."""
     shares = (failed + (drawn == 0) / 2) / np.maximum(drawn, 1)
-    with np.errstate(invalid="ignore"):
-        low = scipy.special.betaincinv(failed, drawn - failed + 1, tail)
-        high = scipy.special.betaincinv(failed + 1, drawn - failed, 1 - tail)
-    low = np.where(failed <= 0, 0, low)
-    high = np.where(failed >= drawn, 1, high)
     share = float(weights @ shares)
     below, above = (
-        float(np.sqrt(np.square(weights * (shares - end)).sum())) for end in (low, high)
+        float(np.sqrt(np.square(weights * (shares - end)).sum()))
+        for end in clopper_pearson(failed, drawn, confidence_level)
     )
     return share, ConfidenceInterval(max(share - below, 0.0), min(share + above, 1.0))
 
@@ -142,7 +135,7 @@ def search(wanted: Wanted, order: np.ndarray, look: Look) -> tuple[Draws, str]:
 def _status(wanted: Wanted, now: Draws) -> str:
     if not now.drawn.any():
         return ""
-    share, (low, high) = now.interval(wanted.tail)
+    share, (low, high) = now.interval(wanted.confidence_level)
     if (high - low) / 2 <= wanted.half(share):
         return "precise"
     return "budget" if now.evaluations >= wanted.budget else ""
@@ -229,9 +222,8 @@ def _neediest(wanted: Wanted, now: Draws, more: int) -> int:
     def width(group: int) -> float:
         factor = np.ones(len(weights))
         factor[group] += more / max(drawn[group], 1)
-        _, (low, high) = stratified_interval(
-            weights, failed * factor, drawn * factor, wanted.tail
-        )
+        counts = failed * factor, drawn * factor
+        _, (low, high) = _stratified_interval(weights, *counts, wanted.confidence_level)
         return high - low
 
     return min(range(len(weights)), key=width)

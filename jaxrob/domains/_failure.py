@@ -109,7 +109,7 @@ def failure_probability(
         found, status = search(wanted, order, _look(run, labels))
         seconds = time.perf_counter() - start
         warn_of_dependence(run.source()["dataset"], len(labels))
-    probability, interval = found.interval(wanted.tail)
+    probability, interval = found.interval(level)
     table = getattr(run.dataset, "_table", None)
     failures, draws = found.counts
     return FailureProbability(
@@ -136,7 +136,7 @@ def of_population(
     found: Draws, confidence_level: float, groups: np.ndarray | None
 ) -> ConfidenceInterval:
     """The interval for images to come: over images' shares, and the draws' error."""
-    share, (low, high) = found.interval((1 - confidence_level) / 2)
+    share, (low, high) = found.interval(confidence_level)
     values = found.values()
     comes_once = len(found.starts) == 1 and found.drawn.max() <= 1
     if comes_once:

@@ -71,8 +71,8 @@ def curves(
 
     others: dict[str, str] = {}
     parts = [
-        _rect("ok", x(left), _TOP, x(right) - x(left), _BOTTOM - _TOP)
-        for left, right in accepted
+        _shape("rect", "ok", x=x(a), y=_TOP, width=x(b) - x(a), height=_BOTTOM - _TOP)
+        for a, b in accepted
     ]
     for share in (0, 0.2, 0.4, 0.6, 0.8, 1):
         parts.append(_segment("grid", _LEFT, _y(share), _RIGHT, _y(share)))
@@ -244,10 +244,6 @@ def _ticks(lower: float, upper: float) -> list[float]:
 
 def _segment(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
     return _shape("line", kind, x1=x1, y1=y1, x2=x2, y2=y2)
-
-
-def _rect(kind: str, x: float, y: float, width: float, height: float) -> str:
-    return _shape("rect", kind, x=x, y=y, width=width, height=height)
 
 
 def _shape(tag: str, kind: str, **attributes: float | str) -> str:
