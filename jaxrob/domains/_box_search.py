@@ -12,7 +12,13 @@ from jaxrob.domains._grow import FORBIDDEN, Box, cloud_of, grown
 from jaxrob.strategies._few.estimates import OPEN, REJECTED
 from jaxrob.strategies._strategy import Found, History, Request, Task
 from jaxrob.strategies._volume import model as models
-from jaxrob.strategies._volume.sides import answers, requests, sides, to_decide
+from jaxrob.strategies._volume.sides import (
+    answers,
+    requests,
+    sides,
+    spent,
+    to_decide,
+)
 
 # The share of a box that the model may think rejected; half after each failure.
 _MOST_BAD = 0.0003
@@ -66,13 +72,7 @@ class BoxSearch:
 
     def init(self, task: Task) -> State:
         assert isinstance(task.identity, tuple)
-        first = models.exploration(len(task.identity), task.seed)
-        least = models.images_to_learn(task) * (1 + len(first))
-        if least > self.budget:
-            raise ValueError(
-                f"budget must be at least {least}, for the levels that are looked at "
-                f"first; got {self.budget}"
-            )
+        first = models.exploration(task, len(task.identity), self.budget, others=1)
         points = np.concatenate([[task.identity], first])
         return State(points, points[:0])
 
@@ -118,7 +118,7 @@ class BoxSearch:
         more = np.where(seen, np.maximum(task.block, seen // 8), first)
         total = task.num_images or 1
         images = np.minimum(seen + np.broadcast_to(more, len(points)), total)
-        if _spent(history) + (images - seen).sum() > self.budget:
+        if spent(history) + (images - seen).sum() > self.budget:
             return [], state._replace(status="budget")
         return requests(task, points, images), state
 
@@ -178,7 +178,7 @@ class BoxSearch:
         """Draws the first of the levels that are to validate a new box."""
         number, error = state.attempt + 1, 1 - task.confidence_level
         levels = levels_needed(number, self.accepted_share, error)
-        left = self.budget - _spent(history)
+        left = self.budget - spent(history)
         box = self._candidate(task, state, left / levels)
         if box is None:
             why = "model" if np.isnan(self.fixed).all() else "fixed"
@@ -235,7 +235,3 @@ def _decided(
     surely = sides(task, history, known, _ERROR_REJECTED)
     side[(side == REJECTED) & (surely != REJECTED)] = OPEN
     return side, known.seen
-
-
-def _spent(history: History) -> int:
-    return sum(map(len, history.scores or ()))

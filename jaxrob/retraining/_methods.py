@@ -106,10 +106,7 @@ def limited_data_augmentation(
     Every image is copied for each of them, as often as by `data_augmentation`.
 
     Args:
-      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
-      dataset: the training set.
-      alterations: the alterations.
-      key: a random key.
+      module, dataset, alterations, key, levels, **training: see `data_augmentation`.
       threshold: the lowest accepted accuracy, for the original's robustness.
       classifier: the original; by default one is trained first with the same settings.
       validation: images on which the original's robustness is measured, at 41 levels of
@@ -117,8 +114,6 @@ def limited_data_augmentation(
         set, on which no network is then trained. (The paper uses its test set.)
       robustness: the original's robustness to each alteration, if known; then
         `threshold`, `classifier` and `validation` are not used.
-      levels: see `data_augmentation`.
-      **training: see `data_augmentation`.
 
     Raises:
       ValueError: if the robustness is 100 % for all alterations, does not fit them, or
@@ -158,12 +153,8 @@ def network_parallelization(
     The copies are those of `data_augmentation`; the networks are joined by `parallel`.
 
     Args:
-      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
-      dataset: the training set.
-      alterations: the alterations.
-      key: a random key.
+      module, dataset, alterations, key, levels: see `data_augmentation`.
       classifier: the original; by default one is trained first with the same settings.
-      levels: see `data_augmentation`.
       **training: see `data_augmentation`, for the second network; its epochs hold no
         originals.
 
@@ -179,9 +170,8 @@ def network_parallelization(
     else:
         classifier = original(module, dataset, key, training)
     subsets = on_half(dataset.images.shape, alterations, key)
-    return parallel(
-        classifier, _second(module, dataset, subsets, key, levels, training)
-    )
+    second = _second(module, dataset, subsets, key, levels, training)
+    return parallel(classifier, second)
 
 
 def limited_network_parallelization(
@@ -203,16 +193,11 @@ def limited_network_parallelization(
     joined by `parallel`.
 
     Args:
-      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
-      dataset: the training set.
-      alterations: the alterations.
-      key: a random key.
-      threshold: see `limited_data_augmentation`.
+      module, dataset, alterations, key, levels: see `data_augmentation`.
+      threshold, validation: see `limited_data_augmentation`.
       classifier: the original; by default one is trained first with the same settings.
-      validation: see `limited_data_augmentation`.
       robustness: the original's robustness to each alteration, if known; then
         `threshold` and `validation` are not used.
-      levels: see `data_augmentation`.
       **training: see `network_parallelization`.
 
     Raises:
@@ -237,9 +222,8 @@ def limited_network_parallelization(
     if classifier is None:
         classifier = original(module, dataset, key, training)
     subsets = on_all(dataset.images.shape, weak)
-    return parallel(
-        classifier, _second(module, dataset, subsets, key, levels, training)
-    )
+    second = _second(module, dataset, subsets, key, levels, training)
+    return parallel(classifier, second)
 
 
 def parallel(first: Classifier, second: Classifier) -> Classifier:
@@ -292,12 +276,8 @@ def worst_level(
     on count as images seen.
 
     Args:
-      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
-      dataset: the training set.
-      alterations: the alterations.
-      key: a random key.
+      module, dataset, alterations, key, **training: see `data_augmentation`.
       candidates: levels for each copy, at least 1; each takes a forward pass.
-      **training: see `data_augmentation`.
 
     Raises:
       ValueError: if `candidates` is below 1. Others as `data_augmentation`.

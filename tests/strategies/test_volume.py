@@ -77,7 +77,7 @@ def test_strata_are_sampled_as_their_volumes_say():
 
 
 def test_model_knows_the_side_far_from_the_boundary_and_straddles_it():
-    points, model = models.exploration(2, 0), None
+    points, model = models.exploration(TASK, 2), None
     for _ in range(3):
         right = np.rint(HALF.accuracy(points) * 500)
         model = models.fitted(points, right, np.full(len(right), 500), 0.8, model)

@@ -38,37 +38,42 @@ def side(goal: Goal, level: Level) -> int:
     # A decided level stays decided: evidence that sufficed once suffices.
     if level.side != OPEN or not level.seen:
         return level.side
+    if are_counts(level.scores, goal.bounds):
+        needed = math.inf if goal.curtail else level.needed_evidence
+        right, seen = np.array(round(level.scores.sum())), np.array(level.seen)
+        return int(sides_of_counts(right, seen, goal.num_images, goal.least, needed))
     certain = _certain_side(goal, level.scores)
     if certain != OPEN or goal.curtail:
         return certain
-    if _are_counts(goal, level.scores):
-        right, seen = np.array(round(level.scores.sum())), np.array(level.seen)
-        least = least_count(goal.least, goal.num_images)
-        evidence = count_evidence(right, seen, goal.num_images, least)
-    else:
-        evidence = mean_evidence(level.scores, goal.num_images, goal.least, goal.bounds)
+    evidence = mean_evidence(level.scores, goal.num_images, goal.least, goal.bounds)
     if evidence.accepted >= level.needed_evidence:
         return ACCEPTED
     return REJECTED if evidence.rejected >= level.needed_evidence else OPEN
+
+
+def sides_of_counts(
+    right: np.ndarray, seen: np.ndarray, total: int, threshold: float, needed: float
+) -> np.ndarray:
+    """Returns the sides of levels at which so many of the images seen are right."""
+    least = least_count(threshold, total)
+    evidence = count_evidence(right, seen, total, least)
+    accepted = (right >= least) | (evidence.accepted >= needed)
+    rejected = (right + total - seen < least) | (evidence.rejected >= needed)
+    return np.where(accepted, ACCEPTED, np.where(rejected, REJECTED, OPEN))
 
 
 def _certain_side(goal: Goal, scores: np.ndarray) -> int:
     """Returns the side if the unseen images cannot change it, or else `OPEN`."""
     (low, high), num_images = goal.bounds, goal.num_images
     left = num_images - len(scores)
-    if _are_counts(goal, scores):
-        right, least_right = round(scores.sum()), least_count(goal.least, num_images)
-        if right >= least_right:
-            return ACCEPTED
-        return REJECTED if right + left < least_right else OPEN
     seen, needed, slack = scores.sum(), goal.least * num_images, _SLACK * num_images
     if seen + left * low >= needed - (slack if not left else -slack):
         return ACCEPTED
     return REJECTED if seen + left * high < needed - slack or not left else OPEN
 
 
-def _are_counts(goal: Goal, scores: np.ndarray) -> bool:
-    return goal.bounds == (0.0, 1.0) and bool(((scores == 0) | (scores == 1)).all())
+def are_counts(scores: np.ndarray, bounds: tuple[float, float]) -> bool:
+    return bounds == (0.0, 1.0) and bool(((scores == 0) | (scores == 1)).all())
 
 
 def _partition(

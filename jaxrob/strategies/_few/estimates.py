@@ -13,7 +13,7 @@ import scipy
 
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._curvature import envelope
-from jaxrob.metrics._groups import worth_of_some
+from jaxrob.metrics._groups import score_interval, worth_of_some
 from jaxrob.metrics._robustness import accepted_widths
 from jaxrob.strategies._strategy import History, Task
 
@@ -314,7 +314,7 @@ def population_interval(goal: Goal, levels: Levels, task: Task) -> ConfidenceInt
             worth_of_some((scores - low) / (high - low), task.groups, z)
             for scores, z in parts
         ]
-    below, above = _wilson(means, inputs, critical_values)
+    below, above = score_interval(means * inputs, inputs, critical_values)
     positions = steps / goal.parts
     typical = max(int(np.median(inputs)), 1)
     deviations = envelope(positions, means, typical, _DEVIATIONS)
@@ -349,13 +349,3 @@ def _critical_values(goal: Goal, found: Estimates, error: float) -> np.ndarray:
     run = np.concatenate([[0], np.cumsum(near[1:] != near[:-1])])
     number = 1 + np.bincount(run[1:], turns, run[-1] + 1)[run]
     return -scipy.special.ndtri(error / 2 / np.where(near, number, 1.0))
-
-
-def _wilson(
-    means: np.ndarray, inputs: np.ndarray, z: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    centre = means + z**2 / (2 * inputs)
-    half = z * np.sqrt(means * (1 - means) / inputs + (z / (2 * inputs)) ** 2)
-    scale = 1 + z**2 / inputs
-    low, high = (centre - half) / scale, (centre + half) / scale
-    return np.clip(low, 0, 1), np.clip(high, 0, 1)

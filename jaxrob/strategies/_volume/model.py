@@ -20,9 +20,19 @@ _TRIED, _STRADDLE = 2048, 1.96
 _CELLS, _AXES = 4096, 12
 
 
-def exploration(dimension: int, seed: int) -> np.ndarray:
+def exploration(
+    task: Task, dimension: int, budget: int | None = None, others: int = 0
+) -> np.ndarray:
     """Returns levels to learn from, `[m, d]`; nothing else may count them."""
-    return _sobol(dimension, _FIRST.get(dimension, 16 * dimension), seed)
+    points = _sobol(dimension, _FIRST.get(dimension, 16 * dimension), task.seed)
+    each = images_to_learn(task)
+    least = each * (len(points) + others)
+    if budget is not None and least > budget:
+        raise ValueError(
+            f"budget must be at least {least}, for {each} images at each of the first "
+            f"levels; got {budget}"
+        )
+    return points
 
 
 def images_to_learn(task: Task) -> int:

@@ -22,6 +22,7 @@ from jaxrob.strategies._volume.sides import (
     population_sides,
     requests,
     sides,
+    spent,
     to_decide,
 )
 
@@ -140,20 +141,13 @@ class Volume:
 
     def init(self, task: Task) -> State:
         """Returns the state that requests the levels to learn from; see `Strategy`."""
-        number = checked_integer("task.num_images", task.num_images, at_least=1)
+        checked_integer("task.num_images", task.num_images, at_least=1)
         if not isinstance(task.lower, tuple):
             raise TypeError(
                 "task.lower must be a tuple, of a jaxrob.Domain's alterations, for "
                 f"strategies.Volume; got {task.lower!r}"
             )
-        points = models.exploration(len(task.lower), task.seed)
-        each = models.images_to_learn(task._replace(num_images=number))
-        least = len(points) * each
-        if self.budget is not None and least > self.budget:
-            raise ValueError(
-                f"budget must be at least {least}, for {each} images at each of the "
-                f"first levels; got {self.budget}"
-            )
+        points = models.exploration(task, len(task.lower), self.budget)
         return State(points, points[:0], np.empty(0, int))
 
     def ask(
@@ -240,8 +234,7 @@ class Volume:
         history, room = state.history, self.budget
         if room is None:
             return math.inf
-        spent = sum(len((history.scores or ())[i]) for i in history.distinct)
-        return (room - spent) // min(task.block, task.num_images or 1)
+        return (room - spent(history)) // min(task.block, task.num_images or 1)
 
     def _explored(self, task: Task, state: State) -> tuple[list[Request], State]:
         points, budget = state.learnt, self.budget
@@ -250,8 +243,8 @@ class Volume:
         if self._has_model:
             model = models.learnt(task, state.history, points, state.model)
             state = state._replace(model=model)
-            spent = 1.5 * len(points) * models.images_to_learn(task)
-            if state.refinements and (budget is None or spent < _EXPLORED * budget):
+            cost = 1.5 * len(points) * models.images_to_learn(task)
+            if state.refinements and (budget is None or cost < _EXPLORED * budget):
                 new = models.refined(points, model, task.seed)
                 state = state._replace(
                     learnt=np.concatenate([points, new]),

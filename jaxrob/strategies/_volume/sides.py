@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from jaxrob.metrics._curvature import least_count
-from jaxrob.metrics._testing import count_evidence
 from jaxrob.strategies._few import decided
 from jaxrob.strategies._few.estimates import ACCEPTED, OPEN, REJECTED, Goal, Level
 from jaxrob.strategies._strategy import History, Request, Task
@@ -37,6 +35,11 @@ def answers(task: Task, history: History, points: np.ndarray) -> Answers:
     return Answers(rows, seen, (history.values[rows] - low) / (high - low) * seen)
 
 
+def spent(history: History) -> int:
+    """Returns how many images were classified; levels of one effect share them."""
+    return sum(len((history.scores or ())[i]) for i in history.distinct)
+
+
 def requests(task: Task, points: np.ndarray, images: Any) -> list[Request]:
     """Returns requests for so many images at points of the unit cube, `[m, d]`."""
     levels: Any = task.levels_at(points).tolist()
@@ -63,11 +66,7 @@ def sides(task: Task, history: History, found: Answers, error: float) -> np.ndar
     result = np.zeros(len(found.rows), int)
     counts = _are_counts(task, history, found.rows)
     right, seen = np.rint(found.right[counts]).astype(int), found.seen[counts]
-    least = least_count(task.threshold, total)
-    evidence = count_evidence(right, seen, total, least)
-    accepted = (right >= least) | (evidence.accepted >= needed)
-    rejected = (right + total - seen < least) | (evidence.rejected >= needed)
-    result[counts] = np.where(accepted, ACCEPTED, np.where(rejected, REJECTED, OPEN))
+    result[counts] = decided.sides_of_counts(right, seen, total, task.threshold, needed)
     for i in np.flatnonzero(~counts).tolist():
         level = Level(history.scores[found.rows[i]], OPEN, needed)
         result[i] = decided.side(goal, level)
@@ -96,17 +95,12 @@ def population_sides(
     )
     # Or by a test of images to come alone, which is better where many were seen.
     alone = sides(task._replace(num_images=_UNLIMITED), history, found, tail)
-    is_accepted, is_rejected = (
-        (accepted > 0) | (alone > 0),
-        (rejected < 0) | (alone < 0),
-    )
-    return np.where(is_accepted, ACCEPTED, np.where(is_rejected, REJECTED, OPEN))
+    is_rejected = (rejected < 0) | (alone < 0)
+    rest = np.where(is_rejected, REJECTED, OPEN)
+    return np.where((accepted > 0) | (alone > 0), ACCEPTED, rest)
 
 
 def _are_counts(task: Task, history: History, rows: np.ndarray) -> np.ndarray:
     assert history.scores is not None
-    if task.bounds != (0.0, 1.0):
-        return np.zeros(len(rows), bool)
-    scores = history.scores
-    each = [bool((scores[i] * (1 - scores[i]) == 0).all()) for i in rows.tolist()]
-    return np.array(each, bool)
+    scores = [history.scores[i] for i in rows.tolist()]
+    return np.array([decided.are_counts(one, task.bounds) for one in scores], bool)
