@@ -371,6 +371,8 @@ def checked_labels(
         raise ValueError(
             f"labels must have the shape ({length},), as images; got {named(original)}"
         )
+    if labels.dtype.kind == "f":
+        raise wrong_type("labels", allowed, original)
     labels = checked_array("labels", labels, "N", "integers", at_least=0)
     high = int(labels.max())
     if high > np.iinfo(np.int32).max:
