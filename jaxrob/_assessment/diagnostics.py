@@ -199,7 +199,11 @@ def diagnose(
     # A step between levels of the same effect is not jitter.
     distinct = history.distinct
     positions, values = positions[distinct], history.values[distinct]
-    undivided = _undivided(positions, values, task.threshold, num_inputs)
+    above = values >= task.threshold
+    wide = np.diff(positions) >= _WIDE * (1 - _ROUNDING)
+    # Where a few inputs decide the side, the plateau is the sign.
+    clear = open_width(positions, values, task.threshold, num_inputs) == 0
+    undivided = wide & clear & (above[:-1] == above[1:])
     return Diagnostics(
         points,
         history.rounds,
@@ -239,16 +243,6 @@ def _percent(share: float) -> str:
 
 def _points(difference: float) -> str:
     return f"{100 * difference:.2g} percentage points"
-
-
-def _undivided(
-    positions: np.ndarray, values: np.ndarray, threshold: float, num_inputs: int | None
-) -> np.ndarray:
-    above = values >= threshold
-    wide = np.diff(positions) >= _WIDE * (1 - _ROUNDING)
-    # Where a few inputs decide the side, the plateau is the sign.
-    clear = open_width(positions, values, threshold, num_inputs) == 0
-    return wide & clear & (above[:-1] == above[1:])
 
 
 def _margin(values: np.ndarray, threshold: float, undivided: np.ndarray) -> float:

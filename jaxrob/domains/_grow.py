@@ -71,8 +71,11 @@ def grown(
             continue
         box = _extended(cloud, start, box, rng.permutation(faces))
         for _ in range(_CHANGES if len(faces) else 0):
-            drawn_back = _drawn_back(start, box, faces[rng.integers(len(faces))], rng)
-            other = _extended(cloud, start, drawn_back, rng.permutation(faces))
+            # A face is drawn back, which may leave the others more room.
+            side, axis = faces[rng.integers(len(faces))]
+            ends, first = np.array(box), start[side][axis]
+            ends[side, axis] = first + rng.random() * (ends[side, axis] - first)
+            other = _extended(cloud, start, Box(*ends), rng.permutation(faces))
             box = max(box, other, key=lambda one: one.volume)
         found.append(box)
     return max(found, key=lambda one: one.volume, default=None)
@@ -94,15 +97,6 @@ def _begun(
         if number >= _FEWEST and (cloud.burdens[:, inside].sum(axis=1) <= number).all():
             return box
     return None
-
-
-def _drawn_back(
-    start: Box, box: Box, face: np.ndarray, rng: np.random.Generator
-) -> Box:
-    side, axis = face
-    ends, first = np.array(box), start[side][axis]
-    ends[side, axis] = first + rng.random() * (ends[side, axis] - first)
-    return Box(*ends)
 
 
 def _extended(cloud: Cloud, start: Box, box: Box, faces: np.ndarray) -> Box:

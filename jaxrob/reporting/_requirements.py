@@ -459,14 +459,10 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
     path = checked_path("path", path)
     content = content_of(path, _MOST_BYTES)
     with damage_of(path):
-        document = tomllib.loads(content.decode())
-        return _plan_of(document, hashlib.sha256(content).hexdigest())
-
-
-def _plan_of(document: dict[str, Any], digest: str) -> Plan:
-    refuse("digest" in document, "the plan's digest is that of its file")
-    parts = document | {"digest": digest}
-    if "date" in document:
-        # Without quotes TOML has days, and times, which are another type.
-        parts["date"] = str(document["date"])
-    return read(Plan, parts, name="the plan", is_partial=True)
+        parts = tomllib.loads(content.decode())
+        refuse("digest" in parts, "the plan's digest is that of its file")
+        parts["digest"] = hashlib.sha256(content).hexdigest()
+        if "date" in parts:
+            # Without quotes TOML has days, and times, which are another type.
+            parts["date"] = str(parts["date"])
+        return read(Plan, parts, name="the plan", is_partial=True)

@@ -416,7 +416,10 @@ def find_weak(
                 raise ValueError(
                     "validation or robustness must be given with a classifier; got None"
                 )
-            dataset, validation = _split(dataset, key)
+            order = host_generator(key).permutation(len(dataset))
+            held_out = max(1, int(_HELD_OUT * len(dataset)))
+            validation = dataset[np.sort(order[:held_out])]
+            dataset = dataset[np.sort(order[held_out:])]
         if classifier is None:
             classifier = original(module, dataset, key, training)
         weak = weak_alterations(
@@ -443,9 +446,3 @@ def original(
     if training.get("checkpoint") is not None:
         training["checkpoint"] = f"{training['checkpoint']}-original"
     return fit(module, dataset, key=key, **training)
-
-
-def _split(dataset: Dataset, key: jax.Array) -> tuple[Dataset, Dataset]:
-    order = host_generator(key).permutation(len(dataset))
-    held_out = max(1, int(_HELD_OUT * len(dataset)))
-    return dataset[np.sort(order[held_out:])], dataset[np.sort(order[:held_out])]

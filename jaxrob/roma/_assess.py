@@ -199,7 +199,12 @@ def assess(
         if isinstance(perturbation, Alteration):
             for doubt in doubts(perturbation, image_shape):
                 warn(doubt)
-        drawn = _fingerprinted(drawn, image_shape, is_kept=journal is not None)
+        drawn = fingerprinted_perturbation(drawn, image_shape)
+        if journal is not None and not is_identifiable(drawn):
+            raise ValueError(
+                "journal must tell perturbations from others, and a function on the "
+                f"host cannot be looked into; {drawn.name} calls one"
+            )
         arguments = {
             "estimator": estimator,
             "budget": _finite_or_none(budget),
@@ -318,18 +323,6 @@ def _perturbation(
     )
 
 
-def _fingerprinted(
-    perturbation: Perturbation, image_shape: tuple[int, ...], is_kept: bool
-) -> Perturbation:
-    perturbation = fingerprinted_perturbation(perturbation, image_shape)
-    if is_kept and not is_identifiable(perturbation):
-        raise ValueError(
-            "journal must tell perturbations from others, and a function on the host "
-            f"cannot be looked into; {perturbation.name} calls one"
-        )
-    return perturbation
-
-
 # Inputs at once, few at first; two sizes, so two programs. A device takes 64 anyway.
 _FEW, _MANY = 64, 256
 # The larger size is taken once this many were looked at.
@@ -354,12 +347,13 @@ def answers_of_few(
     while answers is None or len(left):
         size = _FEW if seen < _MANY_FROM else _MANY
         more = left[: max(size, seen // _GROWTH // size * size)]
-        found = joined(
-            [
-                _in_one_size(answer, inputs, settings, more[first : first + size], size)
-                for first in range(0, len(more), size)
-            ]
-        )
+        parts = []
+        for first in range(0, len(more), size):
+            chosen = more[first : first + size]
+            # In one size, so that one program answers them.
+            some = taken(inputs, filled(chosen, min(size, len(inputs.images))))
+            parts.append(first_of(answer(some, settings), len(chosen)))
+        found = joined(parts)
         before = _unseen(found, len(order)) if answers is None else answers
         answers = put_at(before, more, found)
         place[more] = seen + np.arange(len(more))
@@ -370,18 +364,6 @@ def answers_of_few(
         known = np.unique(categories)[high - low <= 2 * half_width]
         left = left[(place[left] < 0) & ~np.isin(categories[left], known)]
     return answers, place
-
-
-def _in_one_size(
-    answer: Callable[[Inputs, Settings], Answers],
-    inputs: Inputs,
-    settings: Settings,
-    chosen: np.ndarray,
-    size: int,
-) -> Answers:
-    number = min(size, len(inputs.images))
-    some = taken(inputs, filled(chosen, number))
-    return first_of(answer(some, settings), len(chosen))
 
 
 def _unseen(like: Answers, number: int) -> Answers:

@@ -137,10 +137,10 @@ def report_of(results: Sequence[Results], earlier: Sequence[Results]) -> Report:
         for at, name in enumerate(names, 1)
     ]
     olds = list(earlier) * len(results) if len(earlier) == 1 else earlier
-    rows = [
-        _rows(new, old, name, _earlier_name(old, name))
-        for new, old, name in zip(results, olds, names)
-    ]
+    rows = []
+    for new, old, name in zip(results, olds, names):
+        of = "" if old.network in (None, name) else f" of {old.network}"
+        rows.append(_rows(new, old, name, f"the earlier result{of}"))
     rows += [
         _rows(new, results[0], name, names[0])
         for new, name in zip(results[1:], names[1:])
@@ -152,11 +152,6 @@ def report_of(results: Sequence[Results], earlier: Sequence[Results]) -> Report:
         for at, (one, name) in enumerate(zip(results, names), 1)
     ]
     return Report(tuple(networks), beside[: len(olds)], beside[len(olds) :])
-
-
-def _earlier_name(old: Results, name: str) -> str:
-    of = "" if old.network in (None, name) else f" of {old.network}"
-    return f"the earlier result{of}"
 
 
 def _rows(new: Results, old: Results, first: str, second: str) -> Comparison:

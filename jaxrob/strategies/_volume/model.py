@@ -169,13 +169,10 @@ def _covariance(
 ) -> np.ndarray:
     scale = np.exp(-parameters[1:])
     distance = scipy.spatial.distance.cdist(points * scale, others * scale)
-    return math.exp(parameters[0]) * _matern(distance) + _CONSTANT
-
-
-def _matern(distance: np.ndarray) -> np.ndarray:
-    # Of smoothness 5/2: means have kinks where an alteration begins to clip.
+    # Matern's of smoothness 5/2: means have kinks where an alteration begins to clip.
     far = math.sqrt(5) * distance
-    return (1 + far + np.square(far) / 3) * np.exp(-far)
+    decay = (1 + far + np.square(far) / 3) * np.exp(-far)
+    return math.exp(parameters[0]) * decay + _CONSTANT
 
 
 def _loss(
