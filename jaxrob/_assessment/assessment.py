@@ -328,8 +328,8 @@ class Assessment(Document):
 
         From all images, `robustness` and the error bound of the levels around it, the
         whole range where the strategy knows none. From few images, the interval whose
-        half width asked for: what levels and images leave open together,
-        as often as the confidence level says.
+        half width was asked for: what levels and images leave open together, as often
+        as the confidence level says.
         """
         if self.sampling is not None and not math.isnan(self.robustness):
             return self.sampling.dataset_interval

@@ -102,19 +102,14 @@ def compare_sequentially(
       second: another one, of the same classes; with a score any other.
       dataset: the test set, with labels.
       alteration: the alteration.
-      threshold: see `assess`.
+      threshold, score, alpha, key: see `assess`.
       measure: see `assess`; not "precision" or "f1".
-      score: see `assess`.
       strategy: gives the levels, and with `half_width`, above 0, half the width of the
         interval of the difference at which the comparison ends in any case; without
         `budget`, `curtail` and `required`.
-      alpha: see `assess`.
       confidence_level: the confidence level of the interval of the difference, in (0,
         1).
-      key: see `assess`.
-      batch_size: see `evaluate`.
-      mesh: see `evaluate`.
-      progress: see `evaluate`.
+      batch_size, mesh, progress: see `evaluate`.
 
     Returns:
       The `SequentialComparison`.

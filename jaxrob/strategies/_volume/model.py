@@ -23,7 +23,8 @@ _CELLS, _AXES = 4096, 12
 def exploration(
     task: Task, dimension: int, budget: int | None = None, others: int = 0
 ) -> np.ndarray:
-    """Returns levels to learn from, `[m, d]`; nothing else may count them."""
+    """Returns levels to learn from, `[m, d]`, if the budget pays them and others."""
+    # Nothing else may count them.
     points = _sobol(dimension, _FIRST.get(dimension, 16 * dimension), task.seed)
     each = images_to_learn(task)
     least = each * (len(points) + others)
