@@ -260,11 +260,10 @@ def _parts(path: pathlib.Path) -> list[Dataset]:
 
 def _severities(path: pathlib.Path) -> list[pathlib.Path]:
     found = _folders(path)
-    are_numbers = all(_NUMBER.fullmatch(one.name) for one in found)
     # Numbers below `10lux` may be classes.
     are_classes = _NUMBER.search(path.name) and not any(map(_folders, found))
-    is_one = are_numbers and not are_classes and len(found) == _NUM_SEVERITIES
-    return found if is_one else []
+    are_numbers = all(_NUMBER.fullmatch(one.name) for one in found) and not are_classes
+    return found if are_numbers and len(found) == _NUM_SEVERITIES else []
 
 
 def _folders(path: pathlib.Path) -> list[pathlib.Path]:
