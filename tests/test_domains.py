@@ -23,7 +23,9 @@ NOISE = alterations.gaussian_noise(0.0, 0.1)
 ROTATION = alterations.rotation(-30, 30)
 SMALL = images[:37]
 DATASET = jaxrob.Dataset(SMALL, np.arange(37) % 3)
-LEVELS = np.array([[10, 0.2, 0.05], [0, 0, 0], [-30, -0.5, 0.1], [10, 0.2, 0.05]])
+LEVELS = np.array(
+    [[0.5, 0.2, 0.02, 0.3], [0, 0, 0, 0], [1, -0.5, 0.1, 0], [0.5, 0.2, 0.02, 0.3]]
+)
 
 
 def mixed(image, level, key):
@@ -31,6 +33,9 @@ def mixed(image, level, key):
 
 
 OWN = Alteration("mixed", mixed, 0.0, 1.0, stochastic=True)
+
+
+MIXED = Domain([OWN, BRIGHTNESS, NOISE, OWN])
 
 
 def evaluate(domain, levels, dataset=DATASET, **settings):
@@ -52,8 +57,6 @@ def test_a_domain_of_one_is_the_alteration(alteration):
 
 
 def test_alterations_follow_each_other_with_keys_of_their_own():
-    domain = Domain([OWN, BRIGHTNESS, NOISE, OWN])
-
     @jax.jit
     @jax.vmap
     def outputs(image, index, level):
@@ -62,10 +65,9 @@ def test_alterations_follow_each_other_with_keys_of_their_own():
         found = BRIGHTNESS(mixed(image, level[0], key), level[1])
         found = mixed(NOISE(found, level[2], second), level[3], third)
         confidence = jax.nn.softmax(classifier.apply_fn(WEIGHTS, found[None])).max()
-        return confidence, found - domain(image, level, key)
+        return confidence, found - MIXED(image, level, key)
 
-    levels = np.array([[0.5, 0.2, 0.02, 0.3], [0, 0, 0, 0], [1, -0.5, 0.1, 0]])
-    for level, found in zip(levels, evaluate(domain, levels).confidence):
+    for level, found in zip(LEVELS, evaluate(MIXED, LEVELS).confidence):
         each = jnp.tile(jnp.array(level), (len(SMALL), 1))
         expected, difference = outputs(SMALL, jnp.arange(len(SMALL)), each)
         np.testing.assert_allclose(found, expected, atol=1e-5)
@@ -73,24 +75,21 @@ def test_alterations_follow_each_other_with_keys_of_their_own():
 
 
 def test_any_number_of_levels_are_one_program():
-    domain = Domain([ROTATION, BRIGHTNESS, NOISE])
-    evaluate(domain, LEVELS[:1])
-    box = np.stack([domain.lower, domain.upper])
+    evaluate(MIXED, LEVELS[:1])
+    low, high = np.array([MIXED.lower, MIXED.upper])
     with compilations() as later:
         for number in (1, 7, 40):
-            shares = np.random.default_rng(number).random((number, 3))
-            evaluate(domain, box[0] + shares * (box[1] - box[0]))
+            shares = np.random.default_rng(number).random((number, 4))
+            evaluate(MIXED, low + shares * (high - low))
     assert not later
 
 
 def test_answers_do_not_depend_on_batches_or_order():
-    domain = Domain([NOISE, BRIGHTNESS, OWN])
-    levels = LEVELS[:, [2, 1, 1]] * [1, 1, 0] + [0, 0, 0.4]
-    whole, order = evaluate(domain, levels), [3, 1, 2]
-    part = evaluate(domain, levels[order], batch_size=5)
+    whole, order = evaluate(MIXED, LEVELS), [3, 1, 2]
+    part = evaluate(MIXED, LEVELS[order], batch_size=5)
     np.testing.assert_array_equal(part.confidence, whole.confidence[order])
     back = jaxrob.Curve.from_json(whole.to_json())
-    np.testing.assert_array_equal(back.levels, levels)
+    np.testing.assert_array_equal(back.levels, LEVELS)
     with pytest.raises(ValueError, match="levels"):
         back.first_failing_level(0.0)
 

@@ -145,11 +145,11 @@ ATTACKS = {
 
 def test_a_softmax_that_float32_rounds_is_no_security():
     logits = jaxrob.Classifier(three_classes, SHARP)
-    through_logits = adversarial.lbfgs(logits, FLAT_IMAGES, FLAT_LABELS)
+    through_logits = ATTACKS["pgd"](logits, FLAT_IMAGES, FLAT_LABELS)
     assert through_logits.success.all() and not through_logits.vanished.any()
     probabilities = jaxrob.Classifier(softmax, SHARP, "probabilities")
     with pytest.warns(jaxrob.RobustnessWarning, match='outputs="logits"') as caught:
-        found = adversarial.lbfgs(probabilities, FLAT_IMAGES, FLAT_LABELS)
+        found = ATTACKS["pgd"](probabilities, FLAT_IMAGES, FLAT_LABELS)
     number = found.vanished.sum()
     assert number > 10 and len(caught) == 1
     assert f"vanishes at {number} of 20 images" in str(caught[0].message)

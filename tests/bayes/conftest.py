@@ -59,17 +59,19 @@ def train(data, modules, settings):
 
 
 @pytest.fixture(scope="session")
-def posteriors(train, modules, images):
-    """By head: the heteroscedastic one trained well enough, the plain one made up."""
+def posterior(modules, images):
+    """Of the plain head, made up."""
     module = modules["plain"]
     location = jax.jit(module.init)(jax.random.key(0), images)["params"]
     scale = jax.tree.map(lambda leaf: np.full_like(leaf, 0.1), location)
     likelihood = Likelihood(params_apply_fn(module), Head("plain", 1))
-    elbo = np.float32([-3, -2])
-    return {
-        "plain": bayes.Posterior(likelihood, location, scale, elbo=elbo),
-        "heteroscedastic": train(head="heteroscedastic", epochs=80),
-    }
+    return bayes.Posterior(likelihood, location, scale, elbo=np.float32([-3, -2]))
+
+
+@pytest.fixture(scope="session")
+def learnt(train):
+    """Of the heteroscedastic head, trained well enough."""
+    return train(head="heteroscedastic", epochs=80)
 
 
 class NnxMLP(nnx.Module):
@@ -98,11 +100,11 @@ def nnx_posterior(train, nnx_module):
 
 
 @pytest.fixture(scope="session")
-def sampled_posterior(posteriors):
+def sampled_posterior(posterior):
     """As NUTS returns it."""
     steps = np.arange(20, dtype=np.float32)
     samples = jax.tree.map(
         lambda leaf: jnp.asarray(leaf + steps.reshape(-1, *(1,) * leaf.ndim)),
-        jax.device_get(posteriors["plain"].location),
+        jax.device_get(posterior.location),
     )
-    return dataclasses.replace(posteriors["plain"], samples=samples, elbo=None)
+    return dataclasses.replace(posterior, samples=samples, elbo=None)

@@ -14,20 +14,12 @@ from jaxrob.networks import MLP
 KEY = jax.random.key(0)
 
 
-@pytest.fixture(scope="module")
-def classifiers(posteriors):
-    return {
-        head: bayes.classifier(posterior, 4, key=KEY)
-        for head, posterior in posteriors.items()
-    }
-
-
 def draw(classifier, number):
     return jax.tree.map(lambda leaf: leaf[number], classifier.variables["params"])
 
 
-def test_plain_outputs_are_those_of_each_draw(classifiers, modules, images):
-    classifier = classifiers["plain"]
+def test_plain_outputs_are_those_of_each_draw(posterior, modules, images):
+    classifier = bayes.classifier(posterior, 4, key=KEY)
     log_p = jax.jit(type(classifier).log_probabilities)(classifier, images)
     assert log_p.shape == (4, 64, 3) and not classifier.stochastic
     for number in range(4):
@@ -39,9 +31,9 @@ def test_plain_outputs_are_those_of_each_draw(classifiers, modules, images):
 
 @pytest.mark.slow
 def test_heteroscedastic_outputs_average_the_noise_at_each_draw(
-    classifiers, modules, images
+    learnt, modules, images
 ):
-    classifier, few = classifiers["heteroscedastic"], images[:6]
+    classifier, few = bayes.classifier(learnt, 4, key=KEY), images[:6]
     keys = jax.random.split(jax.random.key(1), (500, 6))
     p = np.exp(jax.jit(jax.vmap(classifier.log_probabilities, (None, 0)))(few, keys))
     assert p.shape == (500, 4, 6, 3)
@@ -54,10 +46,9 @@ def test_heteroscedastic_outputs_average_the_noise_at_each_draw(
         np.testing.assert_allclose(p[:, number].mean(0), slow.mean(0), atol=0.015)
 
 
-def test_the_key_decides(posteriors):
+def test_the_key_decides(posterior):
     one, two, other = (
-        bayes.classifier(posteriors["plain"], 4, key=jax.random.key(seed))
-        for seed in (0, 0, 1)
+        bayes.classifier(posterior, 4, key=jax.random.key(seed)) for seed in (0, 0, 1)
     )
     kernels = [
         np.asarray(c.variables["params"]["Dense_0"]["kernel"])
@@ -98,9 +89,9 @@ def test_fit_composes_inference_and_draws(data, modules, settings):
     assert (p != another).all(axis=(1, 2)).all()
 
 
-def test_bad_arguments(posteriors, data):
+def test_bad_arguments(posterior, data):
     with pytest.raises(ValueError, match="num_samples"):
-        bayes.classifier(posteriors["plain"], 0, key=KEY)
+        bayes.classifier(posterior, 0, key=KEY)
     with pytest.raises(ValueError, match="num_samples"):
         bayes.fit(MLP(), data, key=KEY, num_samples=0)
     with pytest.raises(ValueError, match="inference"):

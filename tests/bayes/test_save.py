@@ -25,13 +25,15 @@ class Dropping(linen.Module):
 
 
 @pytest.fixture(scope="module")
-def saved(posteriors, sampled_posterior, nnx_posterior, modules, nnx_module, images):
+def saved(
+    posterior, learnt, sampled_posterior, nnx_posterior, modules, nnx_module, images
+):
     plain, dropping = modules["plain"], Dropping()
     state = nnx.state(nnx_module)
     states = [jax.tree.map(jnp.copy, state) for _ in range(2)]
     factor = jnp.asarray(np.tril(np.ones((107, 107), np.float32)))
     found = {
-        "full rank": (dataclasses.replace(posteriors["plain"], factor=factor), plain),
+        "full rank": (dataclasses.replace(posterior, factor=factor), plain),
         "samples": (sampled_posterior, plain),
         "nnx": (nnx_posterior, nnx_module),
         "nnx draws": (bayes.classifier(nnx_posterior, 4, key=KEY), nnx_module),
@@ -43,10 +45,8 @@ def saved(posteriors, sampled_posterior, nnx_posterior, modules, nnx_module, ima
         "nnx dropout": (bayes.mc_dropout(nnx_module), nnx_module),
     }
     head = "heteroscedastic"
-    draws = bayes.classifier(posteriors[head], 4, key=KEY)
-    found[head], found[f"{head} draws"] = (
-        (value, modules[head]) for value in (posteriors[head], draws)
-    )
+    found[head] = learnt, modules[head]
+    found[f"{head} draws"] = bayes.classifier(learnt, 4, key=KEY), modules[head]
     return found
 
 
@@ -225,8 +225,7 @@ WRONG = {
 
 
 @pytest.fixture(scope="module")
-def made(posteriors, modules):
-    posterior = posteriors["plain"]
+def made(posterior, modules):
     location = jax.device_get(posterior.location)
     members = [
         {"params": jax.tree.map(lambda leaf, i=i: leaf + i, location)}

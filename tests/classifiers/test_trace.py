@@ -90,7 +90,7 @@ class Turned(linen.Module):
 
 def test_a_linen_module_whose_settings_have_changed_is_another_program():
     module = Turned(types.SimpleNamespace(sign=1.0))
-    variables = module.init(KEY, IMAGES[:1])
+    variables = new_variables()
     tokens = []
     for module.settings.sign in (1.0, -1.0):
         # A new module, which equals the one before.
@@ -246,15 +246,15 @@ class Held:
 
 @pytest.mark.filterwarnings("ignore:what the classifier's apply_fn captures")
 @pytest.mark.parametrize(
-    ("kind", "change"),
+    ("part", "kind", "change"),
     [
-        (float, lambda held: Held(-1.0)),
-        (float, lambda held: vars(held).update(held=-1) or held),
-        (np.array, lambda held: np.copyto(held.held, -1) or held),
+        ("network", float, lambda held: Held(-1.0)),
+        ("network", float, lambda held: vars(held).update(held=-1) or held),
+        ("network", np.array, lambda held: np.copyto(held.held, -1) or held),
+        ("on_host", float, lambda held: vars(held).update(held=-1) or held),
+        ("score", np.array, lambda held: np.copyto(held.held, -1) or held),
     ],
-    ids=["equal", "number", "array"],
 )
-@pytest.mark.parametrize("part", ["network", "on_host", "score"])
 def test_answers_follow_whatever_a_function_takes_from_around_it(part, kind, change):
     def found(held):
         if part != "score":

@@ -11,55 +11,14 @@ from jax.sharding import Mesh
 
 import jaxrob
 from jaxrob._devices import blocks as device_blocks
-from jaxrob._devices.blocks import Kept, filled, in_blocks, prefetched, taken
+from jaxrob._devices.blocks import Kept, prefetched
 from jaxrob._devices.mesh import checked_mesh, put_whole
 from jaxrob._engine import blocks, execution
 from jaxrob.alterations import gaussian_noise
 
 
-def test_every_row_comes_once_and_in_order():
-    values, positions = np.arange(20.0), np.array([3, 1, 4, 15, 9, 2, 6])
-    one = Mesh(np.array(jax.local_devices()[:1]), ("images",))
-    sizes, mesh = [], checked_mesh(one)
-
-    def step(block, nothing):
-        assert nothing is None
-        sizes.append(len(block))
-        return {"twice": 2 * block}
-
-    blocks = in_blocks(step, lambda at: taken((values, None), at), positions, 3, mesh)
-    found = [(at.tolist(), part["twice"].tolist()) for at, part in blocks]
-    assert found == [
-        ([3, 1, 4], [6.0, 2.0, 8.0]),
-        ([15, 9, 2], [30.0, 18.0, 4.0]),
-        ([6], [12.0]),
-    ]
-    assert sizes == [3, 3, 3]
-    assert not list(in_blocks(step, None, positions[:0], 3, mesh))
-
-
-def test_filled_repeats_the_last_row():
-    rows = np.array([[1, 2], [3, 4]])
-    assert filled(rows, 4).tolist() == [[1, 2], [3, 4], [3, 4], [3, 4]]
-    same = filled(rows, 2)
-    assert same.tolist() == rows.tolist() and not np.shares_memory(same, rows)
-
-
 def thread_count():
     return sum(t.name.startswith("jaxrob-prefetch") for t in threading.enumerate())
-
-
-def test_all_items_in_order_from_one_thread():
-    threads = set()
-
-    def make():
-        for number in range(50):
-            threads.add(threading.current_thread().name)
-            yield number
-
-    assert list(prefetched(make())) == list(range(50))
-    assert len(threads) == 1 and threads != {threading.current_thread().name}
-    assert thread_count() == 0
 
 
 def test_no_more_than_a_few_wait():
@@ -128,16 +87,6 @@ FEW = {"strategy": jaxrob.strategies.FewImages(half_width=0.0)}
 def assess(dataset, **settings):
     settings = {"key": jax.random.key(0), "batch_size": 30} | settings
     return jaxrob.assess(CLASSIFIER, dataset, NOISE, 0.8, **settings)
-
-
-def test_what_fits_is_kept():
-    kept = Kept(100)
-    first, second = jnp.zeros(20, jnp.float32), jnp.zeros(6, jnp.float32)
-    assert kept.keep("first", [first]) and not kept.keep("second", second)
-    assert kept.find("first") == [first] and kept.find("second") is None
-    assert kept.keep("third", second[:5])
-    kept.drop()
-    assert kept.find("first") is None
 
 
 @pytest.fixture(scope="module")

@@ -272,9 +272,8 @@ def evaluate(**settings):
     return jaxrob.evaluate(
         jaxrob.Classifier(linear, TRIED_WEIGHTS),
         jaxrob.Dataset(TRIED_IMAGES, TRIED_LABELS),
-        alterations.gaussian_noise(0.0, 0.5),
+        BRIGHTNESS,
         [0.0, 0.1, 0.5],
-        key=jax.random.key(0),
         **settings,
     )
 

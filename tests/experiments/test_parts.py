@@ -381,7 +381,7 @@ CHAOS = steps(np.sort(RANDOM), 0)
     [
         (lambda x: 0 * x + 0.79, -3.0, 177.0, 24),
         (lambda x: 0 * x + THRESHOLD, -0.5, 0.5, 2),
-        *((steps([place], 1), 0.0, 1.0, limit) for place in RANDOM[:6]
+        *((steps([place], 1), 0.0, 1.0, limit) for place in RANDOM[:3]
           for limit in (24, 60)),
         (steps([-1.0, 2.5, 2.5 + 1e-6], 0), -4.0, 4.0, 40),
         # As JPEG quality: between two integers nothing changes.

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import itertools
 import json
 import math
 import re
@@ -34,9 +35,11 @@ HOSTILE = (
     "[2cm] * -- ``fi'' ?` !`",
     *("\ud800", "\ufdd0", "x" * 10_000, "日本語 é ß"),
 )
-# Texts that are likely to meet the rules.
+# Of all kinds of characters, and texts that are likely to meet the rules.
+RANGES = (0, 0x300), (0x2000, 0x2070), (0xD800, 0xD808), (0xFDD0, 0xFF20)
+ALPHABET = [*map(chr, itertools.chain(*itertools.starmap(range, RANGES))), "\U0010ffff"]
 TEXTS = st.one_of(
-    st.text(max_size=20),
+    st.text(alphabet=ALPHABET, max_size=20),
     st.text(alphabet="=+-@'\"\t\r\n ;,＝＋\\uU0a5c\x07\u202e", max_size=12),
     st.sampled_from(HOSTILE),
 )

@@ -9,8 +9,7 @@ import pytest
 from scipy import stats
 
 from jaxrob.roma import ball
-from jaxrob.roma._perturbation import nudged, put_within, within
-from jaxrob.roma._rare._particles import _few_moved
+from jaxrob.roma._perturbation import nudged
 
 NORMS = ("linf", "l2", "l1")
 ORDERS = {"linf": np.inf, "l2": 2, "l1": 1}
@@ -148,54 +147,6 @@ def test_nudges_keep_the_distribution_and_are_reversible(norm):
         assert abs(apart.mean()) < 4 * apart.std() / np.sqrt(DRAWS)
         if norm == "linf":
             assert np.abs(after - before).max() <= share
-
-
-@pytest.mark.parametrize(
-    "norm", [pytest.param("linf", marks=SLOW), pytest.param("l2", marks=SLOW), "l1"]
-)
-def test_a_latent_can_be_put_anywhere_in_the_ball(norm):
-    perturbation, shape = ball(norm, 1.0), (2, 3, 1)
-    put = jax.vmap(functools.partial(put_within, norm))
-
-    @jax.jit
-    def all_of_it(keys):
-        latents = jax.vmap(perturbation.draw, (0, None))(keys, jnp.zeros(shape))
-        inside = jax.vmap(lambda latent: within(norm, latent, shape))
-        points = inside(latents)
-        moved = 0.7 * points[::-1] + 0.2 * points
-        found, possible = put(latents, moved)
-        _, outside = put(latents, jnp.full_like(points, 1.1))
-        kept, _ = put(latents, points)
-        return moved, inside(found), possible, outside, latents, kept
-
-    found = jax.device_get(all_of_it(jax.random.split(jax.random.key(3), 500)))
-    moved, again, possible, outside, latents, kept = found
-    assert possible.all() and not outside.any()
-    np.testing.assert_allclose(again, moved, atol=2e-5)
-    # What else there is of the latent is where it was.
-    np.testing.assert_allclose(kept, latents, atol=5e-3)
-
-
-def test_moves_of_few_components_keep_the_distribution():
-    norm, shape = "l2", (1, 3, 1)
-    perturbation = ball(norm, 1.0)
-
-    @jax.jit
-    def moved(keys):
-        def one(key):
-            first, other = jax.random.split(key)
-            latent = perturbation.draw(first, jnp.zeros(shape))
-            new, possible, adapts = _few_moved(norm, shape, other, latent, 0.3, before)
-            return within(norm, jnp.where(possible, new, latent), shape), adapts
-
-        some = jax.random.split(jax.random.key(9), 200)
-        latents = jax.vmap(perturbation.draw, (0, None))(some, jnp.zeros(shape))
-        before = jax.vmap(lambda latent: within(norm, latent, shape))(latents)
-        return jax.vmap(one)(keys)
-
-    u, adapts = moved(jax.random.split(jax.random.key(0), DRAWS))
-    check_uniform(np.asarray(u, np.float64).reshape(DRAWS, -1), norm)
-    assert np.mean(adapts) == pytest.approx(0.5, abs=0.02)
 
 
 def test_clip_and_another_epsilon_of_the_same_structure():

@@ -144,7 +144,7 @@ def test_nor_are_those_of_draws_and_attacks(tmp_path):
     given = {"epsilon": 0.01, "num_samples": 100, "key": jax.random.key(0)}
     jax.config.update("jax_dump_ir_to", str(tmp_path))
     try:
-        jaxrob.roma.assess(one, images, LABELS, estimator="roma", **given)
+        jaxrob.roma.assess(one, images, LABELS, estimator="count", **given)
         jaxrob.adversarial.fgsm(one, images, LABELS, epsilon=0.01)
     finally:
         jax.config.update("jax_dump_ir_to", "")

@@ -9,8 +9,7 @@ from common.known_domains import SHAPES, Shape, run, shape
 from jaxrob import strategies
 from jaxrob.metrics._testing import clopper_pearson
 from jaxrob.strategies import Task, Volume
-from jaxrob.strategies._volume import model as models
-from jaxrob.strategies._volume.limits import Rule, Tally, limits, strata
+from jaxrob.strategies._volume.limits import Rule, Tally, limits
 from jaxrob.strategies._volume.sides import Answers, population_sides
 
 BOX = (0.0, 0.0), (1.0, 1.0)
@@ -61,30 +60,6 @@ def test_clopper_and_pearson_s_limits_are_scipy_s():
     prior = scipy.stats.beta([17.5, 20.5], [283.5, 280.5]).ppf([0.05, 0.95])
     ends = limits(tally, Rule(0.1, False, 0.0, 0.01))
     np.testing.assert_allclose(ends, ((prior[0] - 0.01) / 0.99, prior[1] / 0.99))
-
-
-def test_strata_are_sampled_as_their_volumes_say():
-    cut = models.cells(3)
-    assert cut.number == 16**3 and models.cells(12).number == 2**12
-    ball = np.linalg.norm(cut.centres - 0.4, axis=1)
-    found = strata(cut, np.clip((0.6 - ball) / 0.3, 0, 1))
-    assert found.volumes.sum() == 1
-    points = found.drawn(np.array([50, 60, 70]), np.random.default_rng(0))
-    place = np.ravel_multi_index((points.T * 16).astype(int), cut.each)
-    np.testing.assert_array_equal(
-        found.of_cell[place], np.repeat([0, 1, 2], [50, 60, 70])
-    )
-
-
-def test_model_knows_the_side_far_from_the_boundary_and_straddles_it():
-    points, model = models.exploration(TASK, 2), None
-    for _ in range(3):
-        right = np.rint(HALF.accuracy(points) * 500)
-        model = models.fitted(points, right, np.full(len(right), 500), 0.8, model)
-        points = np.concatenate([points, models.refined(points, model, 0)])
-    mean, deviation = model.at(np.array([[0.2, 0.5], [0.8, 0.5]]))
-    assert mean[0] > 3 * deviation[0] and mean[1] < -3 * deviation[1]
-    assert np.abs(points[24:, 0] - 0.5).mean() < 0.2
 
 
 def searched(strategy, task=TASK, kind="one"):
