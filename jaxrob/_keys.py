@@ -25,6 +25,12 @@ def check_key(key: Any) -> None:
         raise wrong_type("key", _WANTED, key)
     if key.shape[:-1] if legacy else key.shape:
         raise ValueError(f"key must be a single random key; got {named(key)}")
+    if not jax.config.jax_threefry_partitionable:  # pyright: ignore
+        # A journal, or two networks, would mix its numbers with others.
+        raise ValueError(
+            "key: its numbers are those of jax_threefry_partitionable=True, JAX's "
+            "default; call in `with jax.threefry_partitionable(True):`"
+        )
 
 
 def checked_key(key: jax.Array) -> jax.Array:

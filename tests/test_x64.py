@@ -10,6 +10,7 @@ import jaxrob
 from jaxrob import alterations, bayes, roma
 from jaxrob._keys import checked_key
 from jaxrob.alterations import corruptions
+from jaxrob.domains._levels import checked_profile
 from jaxrob.networks import MLP
 from jaxrob.retraining._mixture import random_levels
 
@@ -86,11 +87,14 @@ def test_roma(estimator, norm):
 def test_draws_are_the_same():
     near, image = roma.ball("linf", 0.1), np.full((8, 8, 1), 0.5, np.float32)
     level = alterations.brightness(), (3,)
+    recorded = checked_profile(
+        jaxrob.Domain(level[:1]), np.linspace(0, 0.5, 99)[:, None]
+    )
 
     def drawn(key):
         latent = near.draw(key, image)
         moved = near.move(key, latent, 0.5), random_levels(*level, key)
-        return latent, moved, near.perturbed(image, latent)
+        return recorded.draw(key), latent, moved, near.perturbed(image, latent)
 
     with jax.enable_x64(True):
         found = jax.jit(drawn)(KEY)
@@ -101,14 +105,13 @@ def test_draws_are_the_same():
 def test_strict_settings_of_jax_are_lifted_as_the_limits_say():
     images = np.random.default_rng(0).random((8, 8, 8, 1), np.float32)
     classifier = jaxrob.Classifier(apply, np.eye(64, 3, dtype=np.float32) - 0.5)
-    dataset, blur = (
-        jaxrob.Dataset(images, np.arange(8) % 3),
-        alterations.gaussian_blur(),
-    )
-    given = classifier, dataset, blur, [0.0, 1.0]
+    dataset = jaxrob.Dataset(images, np.arange(8) % 3)
+    given = classifier, dataset, alterations.gaussian_blur(), [0.0, 1.0]
     plain = jaxrob.evaluate(*given).predicted
     with jax.numpy_rank_promotion("raise"), jax.numpy_dtype_promotion("strict"):
         with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
             np.testing.assert_array_equal(jaxrob.evaluate(*given).predicted, plain)
+    with jax.threefry_partitionable(False), pytest.raises(ValueError, match="key"):
+        jaxrob.evaluate(*given, key=KEY)
     with jax.debug_nans(True):
         np.testing.assert_array_equal(jaxrob.evaluate(*given).predicted, plain)

@@ -111,7 +111,7 @@ def checked_profile(domain: Domain, profile: Any) -> Profile:
         known = _recorded(domain, profile)
 
         def one_of(key: jax.Array) -> jax.Array:
-            return known[jax.random.randint(key, (), 0, len(known))]
+            return known[jax.random.randint(key, (), 0, len(known), jnp.int32)]
 
         return Profile(digest([known]), one_of)
     lower, upper = jnp.array(domain.lower), jnp.array(domain.upper)
