@@ -48,7 +48,9 @@ def same(one, other):
     np.testing.assert_array_equal(one.confidence, other.confidence)
 
 
-@pytest.mark.parametrize("alteration", [NOISE, ROTATION], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "alteration", [NOISE, pytest.param(ROTATION, marks=pytest.mark.slow)]
+)
 def test_a_domain_of_one_is_the_alteration(alteration):
     levels = np.array([0.01, 0.0, 0.1])
     found = evaluate(Domain([alteration]), levels[:, None])

@@ -58,13 +58,9 @@ def apply(weights, images):
     return images.reshape(len(images), -1) @ weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "estimator, norm",
-    [
-        ("count", "l1"),
-        pytest.param("importance", "l2", marks=pytest.mark.slow),
-        pytest.param("splitting", "linf", marks=pytest.mark.slow),
-    ],
+    "estimator, norm", [("count", "l1"), ("importance", "l2"), ("splitting", "linf")]
 )
 def test_roma(estimator, norm):
     weights = np.float32(np.random.default_rng(0).normal(size=(64, 3)))

@@ -152,6 +152,7 @@ def test_intervals_hold_in_a_small_setting():
     assert not any(row[-1] for row in rows), "none is too short"
 
 
+@pytest.mark.slow
 def test_the_blurs_kernel_equals_scipys_and_0_is_the_image():
     # More than a program's pixels, and a rest.
     image = random_image((29, 23, 3))

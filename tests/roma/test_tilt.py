@@ -70,7 +70,9 @@ def check_weights(norm, parameters, slopes):
             assert terms.mean() == pytest.approx(expected, abs=slack)
 
 
-@pytest.mark.parametrize("norm", ["linf", pytest.param("l2", marks=SLOW), "l1"])
+@pytest.mark.parametrize(
+    "norm", ["linf", *(pytest.param(one, marks=SLOW) for one in ("l2", "l1"))]
+)
 def test_weights_and_margins_of_a_tilt(norm):
     slope = slope_of((8, 8, 1))
     sd = deviation(norm, slope)
