@@ -3,6 +3,7 @@ r"""The accepted volume of domains: its intervals' coverage and their cost.
     python experiments/domains.py --shapes=ball,ridge --runs=500 --seed=1
     python experiments/domains.py --generator=showing --num_images=200 --half_width=0.05
     python experiments/domains.py --network=mnist --cells=40,40 --strategies=S,U,P
+    python experiments/domains.py --network=cifar10 --threshold=0.5
 
 Without a network the accuracy is a function of the level, with an accepted volume known
 in closed form, and images are right where their own number is at most the accuracy.
@@ -56,6 +57,7 @@ _POPULATION = flags.DEFINE_bool("population", False, "Whether images are drawn a
 _NETWORK = flags.DEFINE_enum(
     "network", None, ["mnist", "cifar10", "idc"], "A network in place of shapes."
 )
+_THRESHOLD = define.threshold()
 _CELLS = flags.DEFINE_list("cells", ["40", "40"], "Cells along its alterations.")
 _DATA_DIR = define.data_dir()
 _RUNS = flags.DEFINE_integer("runs", 20, "Runs of each.", 1)
@@ -99,13 +101,12 @@ def _cell(which: str, dimension: int, name: str) -> dict[str, Any]:
         seed += number
         if name in known_domains.SHAPES:
             one = known_domains.shape(name, dimension, _GENERATOR.value, seed)
+            threshold = known_domains.THRESHOLD
         else:
-            one = _network(name)
+            one, threshold = _network(name), _THRESHOLD.value
         kind = "population" if _POPULATION.value else ("one", "patches")[number % 2]
         box = (0.0,) * dimension, (1.0,) * dimension
-        task = strategies.Task(
-            *box, known_domains.THRESHOLD, num_images=_NUM_IMAGES.value, seed=seed
-        )
+        task = strategies.Task(*box, threshold, num_images=_NUM_IMAGES.value, seed=seed)
         runs.append(known_domains.run(one, _strategy(which), task, kind, seed))
         volumes.append(one.volume)
     ends = np.array([one.found.interval for one in runs])
@@ -141,9 +142,9 @@ _ALTERATIONS = {
         alterations.gaussian_blur(0, 3),
     ),
     "cifar10": (
-        alterations.rotation(-12, 12),
-        alterations.brightness(-0.25, 0.25),
-        alterations.gaussian_blur(0, 0.8),
+        alterations.rotation(-45, 45),
+        alterations.brightness(-0.7, 0.7),
+        alterations.gaussian_blur(0, 1.5),
     ),
     "idc": (
         alterations.rotation(-90, 90),
@@ -162,7 +163,9 @@ def _network(name: str) -> known_domains.Shape:
         test_set = data.load(name, "test", _DATA_DIR.value)
         classifier = classifiers.published_idc(_DATA_DIR.value)
     else:
-        train_set = data.load(name, "train", _DATA_DIR.value)[:_TRAINED_ON]
+        # Some of each class: folders are read one after another.
+        train_set = data.load(name, "train", _DATA_DIR.value)
+        train_set = datasets.evenly_picked(train_set, _TRAINED_ON)
         test_set = data.load(name, "test", _DATA_DIR.value)
         network = {"mnist": "strided_cnn", "cifar10": "wide_strided_cnn"}[name]
         key = jax.random.key(_SEED.value)
@@ -178,7 +181,7 @@ def _network(name: str) -> known_domains.Shape:
         levels = lower + (upper - lower) * some
         curve: Any = jaxrob.evaluate(classifier, test_set, domain, levels)
         right.append(curve.predicted == curve.labels)
-    return known_domains.measured(np.concatenate(right), each)
+    return known_domains.measured(np.concatenate(right), each, _THRESHOLD.value)
 
 
 def _strategy(which: str) -> strategies.Volume:

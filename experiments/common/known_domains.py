@@ -176,7 +176,7 @@ def shape(name: str, dimension: int, generator: str, seed: int) -> Shape:
     )
 
 
-def measured(right: np.ndarray, each: Sequence[int]) -> Shape:
+def measured(right: np.ndarray, each: Sequence[int], threshold: float) -> Shape:
     """A domain of cells, in each of which a network answers `[N]` as in its middle."""
 
     def cell(levels: np.ndarray) -> np.ndarray:
@@ -186,7 +186,7 @@ def measured(right: np.ndarray, each: Sequence[int]) -> Shape:
     accuracy = right.mean(axis=1)
     return Shape(
         lambda x: accuracy[cell(x)],
-        float((accuracy >= THRESHOLD).mean()),
+        float((accuracy >= threshold).mean()),
         lambda x: right[cell(x)],
         right.shape[1],
     )
