@@ -212,7 +212,8 @@ def test_there_is_no_box_where_the_unaltered_level_is_rejected():
     found = jaxrob.operating_box(CLASSIFIER, dataset, DOMAIN, key=KEY)
     assert (found.status, found.lower, found.volume) == ("identity", None, 0)
     assert jaxrob.OperatingBox.from_json(found.to_json()).upper is None
-    assert box(budget=3000).status == "budget"
+    found = box(budget=3000, alpha=0.5)
+    assert (found.status, found.alpha) == ("budget", 0.5)
 
 
 @pytest.mark.slow

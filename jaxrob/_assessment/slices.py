@@ -20,6 +20,8 @@ from jaxrob.strategies import History, Task
 
 # More slices than this are most likely a column that tells single images apart.
 _MOST = 1000
+#: How the names of measures end in which each group counts once.
+OF_GROUPS = " of groups"
 
 
 class Slice(NamedTuple):
@@ -107,11 +109,19 @@ def of_groups(whole: Assessment) -> Assessment:
         np.stack([np.bincount(table.groups, row) for row in part])
         for part in (np.where(known, scores, 0.0), known)
     )
-    means = quotient(sums, numbers, np.nan)[:, numbers.any(0)]
-    about = ScoreFacts(f"{whole.measure} of groups", "1", None)
+    kept = numbers.any(0)
+    means = quotient(sums, numbers, np.nan)[:, kept]
+    about = ScoreFacts(whole.measure + OF_GROUPS, "1", None)
     provenance = {**whole.provenance, "score": about._asdict()}
+    last = np.zeros(sums.shape[1], int)
+    last[table.groups] = np.arange(len(table.groups))
+    columns = {
+        name: one._replace(of_image=one.of_image[last[kept]])
+        for name, one in table.columns.items()
+        if (one.of_image == one.of_image[last[table.groups]]).all()
+    }
     # Of one image each, they have the same intervals as groups of one size.
-    alone = ImageTable(np.arange(means.shape[1], dtype=np.int32))
+    alone = ImageTable(np.arange(means.shape[1], dtype=np.int32), columns)
     curve = ScoreCurve(curve.levels, means, about.name, alone)
     whole = dataclasses.replace(whole, measure=curve.measure, provenance=provenance)
     return _restated(whole, curve)

@@ -12,7 +12,7 @@ from jaxrob import alterations, reporting, strategies
 from jaxrob._arguments.texts import warn
 from jaxrob._command import catalogue
 from jaxrob._command.catalogue import Written, read_call
-from jaxrob._command.define import Refused, Values
+from jaxrob._command.define import Refused, Values, check_unplanned
 from jaxrob._command.ending import answers_are_there
 from jaxrob._command.flow import (
     Replacing,
@@ -153,7 +153,7 @@ def _with_names(request: Request, names: Sequence[str], values: Values) -> Reque
         requirements = planned_requirements(request.plan, names)
         request = request._replace(requirements=requirements)
     said_by = "--require" if request.plan is None else f"--plan={values.plan}"
-    check_required(said_by, request.requirements, names, bool(values.earlier))
+    check_required(said_by, request.requirements, names, values)
     if request.few is None:
         return request
     few = with_requirements(
@@ -200,9 +200,9 @@ def _of_flags(values: Values, quantities: Sequence[str]) -> Request:
 
 
 def _of_plan(values: Values, quantities: Sequence[str]) -> Request:
-    for name in ("alterations", "recorded", "threshold", "measure", "require"):
-        if values[name].present:
-            raise Refused(f"--{name}: the plan says it; leave it out, or the plan")
+    check_unplanned(
+        values, "alterations", "recorded", "threshold", "measure", "require"
+    )
     plan = reporting.read_plan(values.plan)
     for one in plan.requirements:
         if one.quantity not in quantities:

@@ -354,6 +354,12 @@ def check_given(values: Values, words: Sequence[str], expected: str) -> None:
             )
 
 
+def check_unplanned(values: Values, *names: str) -> None:
+    for name in names:
+        if values[name].present:
+            raise Refused(f"--{name}: the plan says it; leave it out, or the plan")
+
+
 def check_folders(values: Values, *names: str) -> None:
     """Rejects flags' folders that cannot be made, or written to."""
     # Only the first process writes; the flag says which it is before they meet.

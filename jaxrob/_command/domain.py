@@ -1,6 +1,6 @@
 """`jaxrob domain`: several alterations at once, as one operating domain."""
 
-import csv
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import jaxrob
 from jaxrob._command import catalogue
 from jaxrob._command.assess import Request, written_request
-from jaxrob._command.define import Refused, Values
+from jaxrob._command.define import Refused, Values, check_unplanned
 from jaxrob._command.ending import answers_are_there
 from jaxrob._command.flow import (
     Replacing,
@@ -31,6 +31,7 @@ from jaxrob._command.subject import (
     print_ranges,
 )
 from jaxrob._engine.preflight import preflight
+from jaxrob.data._classes import Row, csv_rows
 from jaxrob.domains._results import DomainResults
 from jaxrob.reporting._requirements import OF_DOMAIN, names_of
 from jaxrob.strategies import Volume
@@ -42,6 +43,7 @@ def run_domain(values: Values, words: Sequence[str]) -> str:
     del words
     request = written_request(values, QUANTITIES)
     check_measure(request.measure)
+    _check_known(request, values)
     volume = _volume(values, request)
     output = begun(values)
     found = load_subject(values)
@@ -70,6 +72,17 @@ def run_domain(values: Values, words: Sequence[str]) -> str:
     return verdict(finished(values, output, found, replacing, measure))
 
 
+def _check_known(request: Request, values: Values) -> None:
+    lacking = {
+        "accepted_volume.low": "of --groups it is not known" * bool(values.groups),
+        "box.volume": "--nobox looks for none" * (not values.box),
+        "failure_probability": "it needs --profile" * (values.profile is None),
+    }
+    for one in request.requirements:
+        if why := lacking.get(one.quantity.removesuffix(".high")):
+            raise Refused(f"{one.said}: {why}")
+
+
 def _print_summary(results: DomainResults) -> None:
     one, (low, high) = results.volume, results.volume.dataset_interval
     print(
@@ -88,8 +101,7 @@ def _volume(values: Values, request: Request) -> Volume:
     asked = {"half_width": values.half_width, "budget": values.budget}
     for name in asked:
         if (planned := getattr(request.plan, name, None)) is not None:
-            if values[name].present:
-                raise Refused(f"--{name}: the plan says it; leave it out, or the plan")
+            check_unplanned(values, name)
             asked[name] = planned
     if request.plan is not None and request.plan.curtail:
         raise Refused(f"--plan={values.plan}: curtail is of `jaxrob assess` alone")
@@ -135,9 +147,8 @@ def _measured(
 def _profile(path: str | None, domain: jaxrob.Domain) -> np.ndarray | None:
     if path is None:
         return None
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        head, *rows = csv.reader(file)
-    names = [one.strip().replace("_", " ") for one in head]
+    head, *rows = [*csv_rows(pathlib.Path(path))] or [Row(1, [], ",")]
+    names = [one.strip().replace("_", " ") for one in head.cells]
     wanted = [one.name for one in domain.alterations]
     if lacking := [one for one in wanted if one not in names]:
         raise Refused(
@@ -145,6 +156,7 @@ def _profile(path: str | None, domain: jaxrob.Domain) -> np.ndarray | None:
             f"must name {', '.join(wanted)}"
         )
     try:
-        return np.array([[float(row[names.index(n)]) for n in wanted] for row in rows])
+        places = [names.index(one) for one in wanted]
+        return np.array([[float(row.value(k)) for k in places] for row in rows])
     except (IndexError, ValueError) as error:
         raise Refused(f"--profile={path}: {error}") from error

@@ -180,6 +180,7 @@ _ROLES = {
     "images": "pictures",
     "labels": "labels",
     "plan": "plan",
+    "profile": "profile",
 }
 
 # The command line and its beginning, and its warnings, for functions to write to.

@@ -64,7 +64,7 @@ def check_required(
     said_by: str,
     requirements: Sequence[Requirement],
     names: Sequence[str],
-    has_earlier: bool,
+    values: Values,
 ) -> None:
     for one in requirements:
         if not any(map(one.is_of, names)):
@@ -73,11 +73,10 @@ def check_required(
                 f"{did_you_mean(one.alteration or '', names)} There are: "
                 f"{', '.join(names)}"
             )
-        if one.quantity == "difference" and not has_earlier:
-            raise Refused(
-                f"{said_by}: difference is to an earlier result; name its folder with "
-                "--earlier"
-            )
+        if one.quantity == "difference" and not values.earlier:
+            raise Refused(f"{said_by}: difference is to an earlier result; --earlier")
+        if one.quantity.startswith("worst_slice") and not values.slices:
+            raise Refused(f"{said_by}: {one.quantity} is of columns; --slices")
         if one.quantity == "mce" and (lacking := sorted(ALEXNET.keys() - set(names))):
             raise Refused(
                 f"{said_by}: mce is of all corruptions of imagenet_c; not assessed: "
@@ -86,12 +85,11 @@ def check_required(
 
 
 def check_outcomes(values: Values) -> None:
-    named = [("report", path) for path in dict.fromkeys(values.report)]
-    named += [(one, values[one].value) for one in ("junit", "summary")]
-    check_distinct([(flag, path) for flag, path in named if path is not None])
-    for flag in ("junit", "summary"):
-        if (path := values[flag].value) is not None:
-            check_file(flag, path)
+    named = [(one, values[one].value) for one in ("junit", "summary")]
+    files = [(flag, path) for flag, path in named if path is not None]
+    check_distinct([*(("report", one) for one in dict.fromkeys(values.report)), *files])
+    for flag, path in files:
+        check_file(flag, path)
 
 
 def write_outcomes(values: Values, results: Results) -> None:

@@ -19,7 +19,7 @@ from jaxrob import data
 from jaxrob._arguments.texts import computing, counted, was_computing
 from jaxrob._assessment.criterion import ratio_per_image
 from jaxrob._classifiers.network import OnHost, Preprocessed, on_host
-from jaxrob._command.define import Refused, Values
+from jaxrob._command.define import Refused, Values, check_unplanned
 from jaxrob._command.network import (
     identified,
     load_images,
@@ -201,15 +201,10 @@ def mesh_of_all() -> Mesh | None:
     return Mesh(np.array(jax.devices()), ("images",)) if several else None
 
 
-FLAGS = ("half_width", "budget", "curtail")
-
-
 def few_images_of(values: Values, plan: Plan | None) -> FewImages | None:
-    given = [name for name in FLAGS if values[name].present]
     found: Any = values
     if plan is not None and plan.wants_few:
-        if given:
-            raise Refused(f"--{given[0]}: the plan says it; leave it out, or the plan")
+        check_unplanned(values, "half_width", "budget", "curtail")
         found = plan
     half_width, budget, curtail = found.half_width, found.budget, found.curtail
     if half_width is None and budget is None and not curtail:
@@ -231,15 +226,13 @@ def with_requirements(
             "--regressions and --earlier compare the answers on every image at every "
             f"level, which {flags} leave out; leave these out, or those"
         )
-    known = ("robustness", "robustness.low")
     for one in requirements:
-        if one.quantity in known:
-            continue
-        raise Refused(
-            f"--require: {one.quantity} needs all images; leave it out, or "
-            f"{flags}. What goes with them: robustness, which ends each alteration as "
-            "soon as it is certain, and robustness.low, which does not"
-        )
+        if one.quantity not in ("robustness", "robustness.low"):
+            raise Refused(
+                f"--require: {one.quantity} needs all images; leave it out, or "
+                f"{flags}. What goes with them: robustness, which ends each alteration "
+                "as soon as it is certain, and robustness.low, which does not"
+            )
     # One bound ends all alterations.
     if any(
         one.quantity != "robustness" or one.sign != AT_LEAST or one.alteration
@@ -270,9 +263,7 @@ def print_passes(
     images = len(subject.dataset)
     fewest, number, most = _levels(strategy)
     about = "" if fewest == most else "about "
-    levels = f"{number} levels"
-    if about:
-        levels = f"about {levels} ({fewest} to {most})"
+    levels = f"{about}{number} levels{f' ({fewest} to {most})' * bool(about)}"
     recorded = [one for one in altered if isinstance(one, Recorded)]
     for one in recorded:
         print(f"  {one.name}: {images} images x {len(one.pictures.at)} recorded levels")

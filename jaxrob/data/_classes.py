@@ -8,7 +8,7 @@ import os
 import pathlib
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,6 +140,28 @@ def check_sorted(folders: Sequence[str], path: pathlib.Path) -> None:
         )
 
 
+class Row(NamedTuple):
+    number: int  # from 1
+    cells: list[str]
+    mark: str  # what stands between them
+
+    def value(self, place: int) -> str:
+        # Spreadsheets write semicolons where numbers have commas.
+        text = self.cells[place].strip()
+        return _COMMA.sub(r"\1.\2", text) if self.mark == ";" else text
+
+
+def csv_rows(path: pathlib.Path) -> Iterator[Row]:
+    text = _text(path)
+    line = text.lstrip().partition("\n")[0]
+    mark = next((one for one in ";\t" if one in line and "," not in line), ",")
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
+    try:
+        yield from (Row(n, row, mark) for n, row in enumerate(rows, 1) if any(row))
+    except csv.Error as error:
+        raise ValueError(f"{path}: not a CSV file: {error}") from error
+
+
 class Labelled(NamedTuple):
     label: str
     place: str  # the file and its row
@@ -154,53 +176,42 @@ def read_labels(
         raise FileNotFoundError(f"{path}: expected a CSV file of labels there")
     labelled: dict[_Parts, Labelled] = {}
     header: list[str] = []
-    try:
-        text = _text(path)
-        line = text.lstrip().partition("\n")[0]
-        # Spreadsheets write semicolons where numbers have commas.
-        others = (mark for mark in ";\t" if mark in line and "," not in line)
-        mark = next(others, ",")
-        rows = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
-        for number, row in enumerate(rows, 1):
-            if not any(row):
-                continue
-            picture = row[0].strip().removeprefix("./")
-            label = row[1].strip() if len(row) > 1 else ""
-            is_first = not labelled and not header
-            is_data = picture.lower().endswith(SUFFIXES) or _NUMBER.fullmatch(label)
-            if picture not in pictures and is_first and not is_data:
-                header = [name.strip() for name in row]
-                if not _HEADERS.fullmatch(picture):
-                    warn(f"{path}: its first row is taken for a header: {row}")
-                continue
-            place = f"{path}, row {number}"
-            if picture not in pictures:
-                raise ValueError(f"{place}: there is no picture {row[0]!r}")
-            if not label:
-                raise ValueError(f"{place}: {row[0]!r} has no label")
-            if pictures[picture] in labelled:
-                raise ValueError(f"{place}: {row[0]!r} stands there twice")
-            if unknown := [name for name in columns if name not in header]:
-                raise ValueError(
-                    f"{path}: its first row must name the column {unknown[0]!r}, which "
-                    f"metadata asks for; it names {header or 'none'}"
-                )
-            others = {*header[2:]} - {*columns}
-            if header[1:2] and header[1] in columns and others:
-                raise ValueError(
-                    f"{path}: its second column is the label, but {header[1]!r} is "
-                    f"asked for as metadata: put the label, of {sorted(others)}, second"
-                )
-            if len(row) > 2 + len(columns) and not labelled:
-                taken = repr(header[1]) if len(header) > 1 else "the second"
-                warn(f"{path}: {taken} of its columns is taken for the label")
-            row += [""] * (len(header) - len(row))
-            values = [row[header.index(name)].strip() for name in columns]
-            if mark == ";":
-                values = [_COMMA.sub(r"\1.\2", one) for one in values]
-            labelled[pictures[picture]] = Labelled(label, place, tuple(values))
-    except csv.Error as error:
-        raise ValueError(f"{path}: not a CSV file: {error}") from error
+    for one in csv_rows(path):
+        row = one.cells
+        picture = row[0].strip().removeprefix("./")
+        label = row[1].strip() if len(row) > 1 else ""
+        is_first = not labelled and not header
+        is_data = picture.lower().endswith(SUFFIXES) or _NUMBER.fullmatch(label)
+        if picture not in pictures and is_first and not is_data:
+            header = [name.strip() for name in row]
+            if not _HEADERS.fullmatch(picture):
+                warn(f"{path}: its first row is taken for a header: {row}")
+            continue
+        place = f"{path}, row {one.number}"
+        if picture not in pictures:
+            raise ValueError(f"{place}: there is no picture {row[0]!r}")
+        if not label:
+            raise ValueError(f"{place}: {row[0]!r} has no label")
+        if pictures[picture] in labelled:
+            raise ValueError(f"{place}: {row[0]!r} stands there twice")
+        if unknown := [name for name in columns if name not in header]:
+            raise ValueError(
+                f"{path}: its first row must name the column {unknown[0]!r}, which "
+                f"metadata asks for; it names {header or 'none'}"
+            )
+        others = {*header[2:]} - {*columns}
+        if header[1:2] and header[1] in columns and others:
+            raise ValueError(
+                f"{path}: its second column is the label, but {header[1]!r} is "
+                f"asked for as metadata: put the label, of {sorted(others)}, second"
+            )
+        taken = repr(header[1]) if len(header) > 1 else "the second"
+        is_clear = labelled or taken in ("'label'", "'class'")
+        if len(row) > 2 + len(columns) and not is_clear:
+            warn(f"{path}: {taken} of its columns is taken for the label")
+        row += [""] * (len(header) - len(row))
+        values = tuple(one.value(header.index(name)) for name in columns)
+        labelled[pictures[picture]] = Labelled(label, place, values)
     if not labelled:
         raise ValueError(f"{path}: it names no picture in its first column")
     return labelled

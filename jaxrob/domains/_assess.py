@@ -121,7 +121,6 @@ def assess_domain(
     ]
     assert found.robustness is not None
     return DomainAssessment(
-        alpha=criterion.alpha,
         level_distribution=distribution,
         strategy=repr(strategy),
         guarantee=getattr(strategy, "guarantee", ""),
@@ -276,6 +275,7 @@ def _searched(
         "axes": run.alterations[0].axes,
         "threshold": criterion.threshold,
         "measure": criterion.measure,
+        "alpha": criterion.alpha,
         "confidence_level": criterion.confidence_level,
         "evaluations": answers.evaluations(0),
         "num_images": task.num_images,

@@ -140,6 +140,7 @@ class OperatingBox(_Found):
 
     threshold: _Share
     measure: Annotated[str, MEASURE]
+    alpha: Annotated[float | None, _UNIT]
     accepted_share: _Share
     status: Annotated[str, Text(allowed=("validated", *REASONS))]
     lower: _Ends

@@ -266,7 +266,11 @@ def _without_index(path: pathlib.Path) -> Results:
     files = sorted(path.glob("*.json"))
     if len(files) > _MOST_FILES:
         raise ValueError(f"{path}: at most {_MOST_FILES} files are read")
-    parts = [_read(file, _assessment_or_none, has_digest=False) for file in files]
+
+    def assessment(content: bytes) -> Assessment | None:
+        return Assessment.from_json(content) if _ASSESSMENT in content else None
+
+    parts = [_read(file, assessment, has_digest=False) for file in files]
     assessments = tuple(one for one in parts if one is not None)
     if not assessments:
         raise ValueError(
@@ -281,10 +285,6 @@ def _without_index(path: pathlib.Path) -> Results:
             class_names=classes.pop() or None if len(classes) == 1 else None,
             assessments=assessments,
         )
-
-
-def _assessment_or_none(content: bytes) -> Assessment | None:
-    return Assessment.from_json(content) if _ASSESSMENT in content else None
 
 
 def _runs_name(index: str | bytes) -> str:

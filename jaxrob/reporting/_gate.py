@@ -26,6 +26,7 @@ from jaxrob.reporting._requirements import (
     about_quantity,
     checked_bound,
     kind_of,
+    slice_intervals,
 )
 from jaxrob.reporting._results import Difference, Results
 from jaxrob.reporting._words import corruptions
@@ -68,6 +69,7 @@ class _Value(NamedTuple):
     ends: ConfidenceInterval = _UNKNOWN
     at_once: ConfidenceInterval = _UNKNOWN
     reason: str = ""
+    part: str = ""  # whose value it is
 
 
 def quantities(
@@ -225,7 +227,14 @@ def _value(
         )
     value = _ends(about.get(one))
     most = value.high if about.most is None else about.most(one, number)
-    return _Value(value, value._replace(high=most))
+    lows = {}
+    if quantity.startswith("worst_slice."):
+        lows = {name: low for name, (low, _) in slice_intervals(one).items()}
+    # The first that is not known, or the lowest.
+    name = min(
+        lows, key=lambda name: (lows[name] == lows[name], lows[name]), default=""
+    )
+    return _Value(value, value._replace(high=most), part=f" ({name})" if name else "")
 
 
 def _mce(assessments: Sequence[Assessment]) -> _Value:
@@ -255,7 +264,7 @@ def _outcome(
     text = f"{sure}between {low:.6g} and {high:.6g}"
     if low == high or math.isnan(low):
         text = "not known" if math.isnan(low) else f"{low:.6g}"
-    text += f" ({value.reason})" if value.reason else ""
+    text += f" ({value.reason})" if value.reason else value.part
     return Outcome(
         subject,
         requirement,

@@ -82,13 +82,24 @@ def _worst_class(result: Assessment) -> float:
     return float(np.min(robustness[counts.inputs[0] > 0]))
 
 
-def _worst_slice(result: Assessment, end: int = 0) -> float:
+def sliced_by(result: Assessment) -> list[str]:
     table = getattr(result.curve, "table", None)
-    if table is None or not table.columns or result.sampling or result.scores:
-        return math.nan
-    columns = [result.by(name) for name in table.columns]
-    ends = [one.joint_interval[end] for column in columns for one in column.slices]
-    return float(np.min(ends))
+    if table is None or result.sampling or result.scores:
+        return []
+    return [*table.columns]
+
+
+def slice_intervals(result: Assessment) -> dict[str, ConfidenceInterval]:
+    return {
+        f"{name} {one.value}": one.joint_interval
+        for name in sliced_by(result)
+        for one in result.by(name).slices
+    }
+
+
+def _worst_slice(result: Assessment, end: int = 0) -> float:
+    ends = [one[end] for one in slice_intervals(result).values()]
+    return float(np.min(ends)) if ends else math.nan
 
 
 _GOOD = "the share of the range over which the network is good enough, on"

@@ -1,5 +1,7 @@
 """Metadata and groups of a data set, from images to results, slices and comparisons."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -80,6 +82,8 @@ def test_results_keep_groups_without_their_names(grouped, strategy):
             assert ((one >= 0) & (one <= 1)).all()
     page = reporting.to_markdown([reporting.Results(None, None, (found,))])
     assert "patient-" not in page
+    # The least robust of a column of many are shown, and how many there are.
+    assert ("the first 20 of 70" in page) == (strategy is LEVELS)
 
 
 @pytest.mark.filterwarnings("ignore:.*groups are few")
@@ -150,10 +154,19 @@ def test_slices_of_one_image_of_none_of_nan_and_across_groups(values):
 def test_each_group_once():
     rng = np.random.default_rng(6616)
     dataset = data(rng.integers(1, 40, 40), rng, groups="patient")
-    found = assessed(dataset)
-    each = found.of_groups()
-    right = found.curve.predicted == found.curve.labels
     names = dataset.metadata["patient"]
+    site = np.where(names < "patient-020", "near", "far")
+    known = dataset.metadata | {"site": site, "each": np.arange(len(names))}
+    found = assessed(dataclasses.replace(dataset, metadata=known))
+    each = found.of_groups()
+    # What differs within a group is no group's.
+    assert [*each.curve.table.columns] == ["site"]
+    networks = [reporting.Results(name, None, (each,)) for name in ("old", "new")]
+    page = reporting.to_markdown(networks)
+    assert "“image” means one of these" in page and page.count("| near | 20 |") == 2
+    of_slices = page.partition("## By slices")[2].partition("\n## ")[0]
+    assert "### old" in of_slices and "### new" in of_slices
+    right = found.curve.predicted == found.curve.labels
     means = [right[:, names == name].mean(1) for name in np.unique(names)]
     np.testing.assert_allclose(each.values, np.mean(means, axis=0))
     assert (

@@ -92,7 +92,9 @@ def test_groups_and_slices_of_a_table(assess, place, tmp_path):
     table.write_text("\n".join(["file,label,scanner,patient", *rows]))
     given = f"--labels={table}", "--groups=patient", "--slices=scanner"
     page, gate = tmp_path / "page.md", "--require=worst_slice.robustness.low>=0.99"
-    check(assess(*given, gate, f"--report={page}"), 1, "worst_slice.robustness.low is")
+    asked = *given, gate, f"--report={page}"
+    check(assess(*asked), 1, "worst_slice.robustness.low is", "(scanner ")
+    check(assess(*given[:2], gate), 2, "worst_slice.robustness.low", "--slices")
     found = only(tmp_path / "results")
     assert sorted(one.value for one in found.by("scanner").slices) == ["A", "B"]
     lows = [one.joint_interval.low for one in found.by("scanner").slices]

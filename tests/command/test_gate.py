@@ -182,7 +182,7 @@ def test_one_file_has_one_content(assess, tmp_path):
 def test_a_domain_has_requirements_a_plan_and_a_place_in_the_report(
     jaxrob_command, tmp_path
 ):
-    (tmp_path / "levels.csv").write_text("contrast,brightness\n1,0.1\n0.9,-0.2\n")
+    (tmp_path / "levels.csv").write_text("contrast;brightness\n1;0,1\n0,9;-0,2\n")
     plan = PLAN.replace('"robustness>=1", "accuracy<=1"', "")
     plan = plan.replace("robustness>=0", "accepted_volume.low>=0.99")
     (tmp_path / "plan.toml").write_text(plan)
@@ -202,9 +202,18 @@ def test_a_domain_has_requirements_a_plan_and_a_place_in_the_report(
     text = (tmp_path / "report.md").read_text("utf-8")
     assert "| 2. contrast |" in text and "2 recorded levels" in text
     assert "operating box" in text or "Within the box" in text
+    assert "No alteration was" not in text and "40 images" in text
+    assert "| profile: " in text and "levels.csv | SHA-256 digest " in text
     # The folder does not lose that it failed.
     check(run(*BOTH), 2, "would drop the requirement accepted_volume.low")
     (tmp_path / "levels.csv").write_text("contrast\n1\n")
     check(run(*BOTH, levels), 2, "no column brightness")
+    (tmp_path / "levels.csv").write_text("")
+    check(run(*BOTH, levels), 2, "no column brightness")
     check(run(*BOTH, "--levels=3"), 2, "--levels")
+    for one in ("box.volume>=0", "failure_probability.high<=1"):
+        check(run(*BOTH, "--nobox", f"--require={one}"), 2, one.partition(">")[0][:5])
+    check(
+        run(*BOTH, "--groups=site", "--require=accepted_volume.low>=0"), 2, "--groups"
+    )
     check(run(*BOTH, "--require=failure_probability.high>=1"), 2, "an upper end")

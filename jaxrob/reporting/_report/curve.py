@@ -8,6 +8,7 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._arguments.texts import counted
 from jaxrob._assessment.assessment import Assessment
+from jaxrob._assessment.slices import OF_GROUPS
 from jaxrob._curve import ReducedCurve, ScoreCurve, select
 from jaxrob._identity.identity import digest
 from jaxrob.metrics._measures import in_words
@@ -68,6 +69,9 @@ def results(report: Report) -> Iterator[Section]:
         parts.append(Text(say("all_classes", see=see)))
     if any(one.is_stability for one in report.ones):
         parts.append(Text(say("stability"), "warning"))
+    if any(one.measure.endswith(OF_GROUPS) for one in report.ones):
+        words = "Where a measure is of groups, “image” means one of these."
+        parts.append(Text(words, "warning"))
     parts.append(Figure(_overview(report)))
     for network in report.networks:
         parts += _at_a_glance(report, network) if network.each else []
@@ -90,7 +94,7 @@ def _at_a_glance(report: Report, network: Network) -> list[Part]:
         ("robustness", "n", lambda each: strong(robustness(each.one))),
         (of_data, "n", lambda each: level_bound(each.one)),
         (of_all, "n", lambda each: interval(*each.one.confidence_interval)),
-        ("unaltered", "n", lambda each: _unaltered(each.one)),
+        ("unaltered", "n", lambda each: unaltered_value(each.one)),
         ("lowest", "n wraps", lambda each: lowest(each.one)),
         caption=report.of(network),
     )
@@ -346,7 +350,7 @@ def level_bound(one: Assessment) -> str:
     return "not known" if one.error_bound is None else f"± {points(one.error_bound)}"
 
 
-def _unaltered(one: Assessment) -> str:
+def unaltered_value(one: Assessment) -> str:
     at = np.flatnonzero(one.levels == one.identity)
     return value_at(one, int(at[0])) if len(at) else "not measured"
 

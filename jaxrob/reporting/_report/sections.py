@@ -12,7 +12,13 @@ from jaxrob.metrics._measures import MeanScore, any_measure, in_words, top_k
 from jaxrob.metrics._testing import num_rank_resamples
 from jaxrob.reporting._plot import axis_label, common_threshold
 from jaxrob.reporting._report import figures
-from jaxrob.reporting._report.curve import how_sampled, level_bound, numbers, results
+from jaxrob.reporting._report.curve import (
+    how_sampled,
+    level_bound,
+    numbers,
+    results,
+    unaltered_value,
+)
 from jaxrob.reporting._report.details import details
 from jaxrob.reporting._report.domain import together
 from jaxrob.reporting._report.parts import (
@@ -38,6 +44,7 @@ from jaxrob.reporting._report.parts import (
 from jaxrob.reporting._report.report import Comparison, Difference, Report
 from jaxrob.reporting._report.tested import domain, plan, tested
 from jaxrob.reporting._report.verdict import first_page
+from jaxrob.reporting._requirements import sliced_by
 from jaxrob.reporting._results import p_value_text
 from jaxrob.reporting._words import (
     ROUNDED,
@@ -89,13 +96,9 @@ def common_corruptions(report: Report) -> Iterator[Section]:
 def slices(report: Report) -> Iterator[Section]:
     parts: list[Part] = []
     for network in report.networks:
-        for one in network.results.assessments:
-            table_of_images = getattr(one.curve, "table", None)
-            if table_of_images is None or one.sampling or one.scores:
-                continue
-            for name in table_of_images.columns:
-                parts += [Heading(network.name)] * (report.many and not parts)
-                parts.append(_slices(one, name))
+        every = network.results.assessments
+        found = [_slices(one, name) for one in every for name in sliced_by(one)]
+        parts += [Heading(network.name)] * (report.many and bool(found)) + found
     if parts:
         yield Section("By slices", [Text(say("slices")), *parts], "slices")
 
@@ -105,10 +108,13 @@ def _slices(one: Assessment, name: str) -> Table:
     worst = f"{found.worst.value} is worse than all others"
     if not found.is_told_apart:
         worst = "which is worst cannot be told apart from chance"
+    if len(found.slices) > _MOST_SLICES:
+        worst += f"; the first {_MOST_SLICES} of {len(found.slices):,}"
     return table(
         found.slices[:_MOST_SLICES],
         (name, "row", lambda it: it.value),
         ("images", "n", lambda it: f"{int(it.assessment.counts.inputs[0].sum()):,}"),
+        ("unaltered", "n", lambda it: unaltered_value(it.assessment)),
         ("good enough over", "n", lambda it: percent(it.assessment.robustness)),
         ("levels' error", "n", lambda it: level_bound(it.assessment)),
         ("joint interval", "n", lambda it: interval(*it.joint_interval)),

@@ -81,6 +81,8 @@ def _images(network: Network) -> tuple[Part, ...]:
         one.curve.counts.at(0).inputs for one in assessments if one.sampling is None
     ]
     words = _counts(counts, network.classes) if counts else ""
+    if (domain := network.results.domain) is not None and not words:
+        words = f"{counted(domain.volume.num_images, 'image')} count."
     return Facts(_data(network.results)), Text(_few_images(assessments, words))
 
 

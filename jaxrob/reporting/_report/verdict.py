@@ -10,7 +10,6 @@ import numpy as np
 
 from jaxrob._arguments.texts import RobustnessWarning, counted, readable
 from jaxrob._assessment.assessment import Assessment, Sampling
-from jaxrob.domains._results import DomainAssessment
 from jaxrob.metrics._measures import in_words
 from jaxrob.reporting._gate import (
     MET,
@@ -273,7 +272,8 @@ def _scope(report: Report) -> Words:
 def _facts(report: Report) -> tuple[tuple[str, str], ...]:
     runs = [run for one in report.results for run in one.runs]
     volumes = [one.domain.volume for one in report.results if one.domain]
-    images = [*map(_images, report.ones), *map(_of_volume, volumes)]
+    images = [*map(_images, report.ones)]
+    images += [_data_set(one.provenance, one.num_images) for one in volumes]
     good = [accepted(one.measure, one.threshold) for one in volumes]
     ranges = [f"{short(one.alteration)} {span(one)}" for one in report.ones]
     ranges += [
@@ -304,14 +304,6 @@ def _network(results: Results, name: str) -> str:
 
 def _images(one: Assessment) -> str:
     return _data_set(one.provenance, sizes(one)[1])
-
-
-def _of_volume(one: DomainAssessment) -> str:
-    return _data_set(one.provenance, one.num_images)
-
-
-def _span(one: Assessment) -> str:
-    return f"{short(one.alteration)} {span(one)}"
 
 
 def _data_set(provenance: Mapping[str, Any], number: int) -> str:
