@@ -25,12 +25,9 @@ def check_key(key: Any) -> None:
         raise wrong_type("key", _WANTED, key)
     if key.shape[:-1] if legacy else key.shape:
         raise ValueError(f"key must be a single random key; got {named(key)}")
+    # Journals and comparisons would mix other numbers with those of JAX's default.
     if not jax.config.jax_threefry_partitionable:  # pyright: ignore
-        # A journal, or two networks, would mix its numbers with others.
-        raise ValueError(
-            "key: its numbers are those of jax_threefry_partitionable=True, JAX's "
-            "default; call in `with jax.threefry_partitionable(True):`"
-        )
+        raise ValueError("key needs `with jax.threefry_partitionable(True):` around it")
 
 
 def checked_key(key: jax.Array) -> jax.Array:
