@@ -100,7 +100,6 @@ def test_particles_contradict_by_a_greater_answer_or_where_no_draw_is(monkeypatc
     assert found.status.tolist() == ["undecided", "importance", "undecided"]
 
 
-@pytest.mark.slow
 def test_more_particles_and_searches_decide_where_few_are_in_doubt(monkeypatch):
     first, more = [], []
 
