@@ -31,6 +31,7 @@ from jaxrob.reporting._requirements import OF_ROMA, names_of
 from jaxrob.reporting._words import percent_of
 from jaxrob.roma import RomaResult
 from jaxrob.roma._assess import checked_budget, fewest_and_most
+from jaxrob.roma._result import question
 
 QUANTITIES = names_of(OF_ROMA)
 
@@ -94,7 +95,7 @@ def _budget(values: Values) -> float | None:
 
 def _print_summary(result: RomaResult) -> None:
     answered = int(result.answered.sum())
-    print(f"{result.perturbation}, delta {result.delta:g}")
+    print(question(result))
     print(
         f"mean plr {result.mean_plr:.6f}, lower ends {result.mean_low:.6f}; "
         f"{answered} of {counted(len(result.status), 'image')} answered, "

@@ -140,10 +140,9 @@ class RomaResult(Document):
         """The question, the mean with its interval, and how many have an answer."""
         low, high = self.mean_plr_interval
         mean = "unknown" if np.isnan(self.mean_plr) else f"{self.mean_plr:.4g}"
-        ball = "" if self.epsilon is None else f", epsilon {self.epsilon:g}"
         number = len(self.warnings)
         parts = (
-            readable(f"{self.perturbation}{ball}, delta {self.delta:g}"),
+            readable(question(self)),
             f"mean plr {mean} in [{low:.4g}, {high:.4g}]",
             f"{self.answered.sum():,} of {len(self.status):,} inputs answered",
             f"{self.estimator}, {self.num_samples:,} plain draws each",
@@ -373,3 +372,8 @@ _CASES = (
     "not searched, as with few pixels or without gradients: that takes a budget of "
     "about {:,}, or a few times that",
 )
+
+
+def question(result: RomaResult) -> str:
+    ball = "" if result.epsilon is None else f", epsilon {result.epsilon:g}"
+    return f"{result.perturbation}{ball}, delta {result.delta:g}"
