@@ -373,9 +373,10 @@ def checked_labels(
         )
     if labels.dtype.kind == "f":
         raise wrong_type("labels", allowed, original)
-    most = np.iinfo(np.int32).max
-    labels = checked_array("labels", labels, "N", "integers", at_least=0, at_most=most)
+    labels = checked_array("labels", labels, "N", "integers", at_least=0)
     high = int(labels.max())
+    if high > np.iinfo(np.int32).max:
+        raise ValueError(f"labels must be class indices, which are int32; got {high}")
     if class_names is not None and high >= len(class_names):
         raise ValueError(
             f"labels must be below the {len(class_names)} class names; got {high}"
