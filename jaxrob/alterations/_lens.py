@@ -141,8 +141,8 @@ def motion_blur(
     Every pixel becomes the mean of the pixels on a line that starts at it, weighted by
     one half of a Gaussian, whose standard deviation is the level. The line ends at 3
     standard deviations; its pixels are those nearest to it, and beyond the edge edge
-    pixels repeat. The direction is drawn once for each image. Of the range and errors
-    see `jaxrob.alterations`.
+    pixels repeat. The direction is drawn once for each image. Masks and boxes stay, at
+    one end of the motion. Of the range and errors see `jaxrob.alterations`.
 
     Example::
 

@@ -25,7 +25,8 @@ from jaxrob._devices.blocks import Call
 from jaxrob._devices.mesh import along_images, checked_mesh, local, put, replicated
 from jaxrob._engine.execution import progress_bar
 from jaxrob._engine.provenance import dataset_fingerprint
-from jaxrob._identity.identity import digest, host_array
+from jaxrob._identity.identity import digest, host_array, traced
+from jaxrob._identity.program import fingerprint_of
 from jaxrob._keys import check_key, checked_key, host_generator
 from jaxrob.training._step import (
     Batches,
@@ -103,7 +104,7 @@ def fit(
       TypeError: if `dataset` is not a `Dataset` in memory.
       ValueError: if a number is out of its range, a label is not a class of the module,
         both `epochs` and `images_seen` are given, or the checkpoints are damaged, or
-        come from a training with other settings or an optimiser of another structure.
+        come from a training with other settings or another optimiser.
       FloatingPointError: if the loss is no longer finite.
     """
     check_training(
@@ -146,6 +147,7 @@ def fit(
     state = put(state, replicated(over))
     checkpoints, done = None, 0
     if checkpoint is not None:
+        updated = state.params, state.optimizer, state.params
         checkpoints = open_checkpoints(
             checkpoint,
             module=network.description,
@@ -155,6 +157,7 @@ def fit(
             batch_size=batch_size,
             outputs=outputs,
             batches=epoch_batches.description,
+            optimizer=fingerprint_of(traced(optimizer.update, *updated)[0]).digest,
         )
         state, done = restore(checkpoints, state)
         every = checkpoint_every or schedule.epoch_steps

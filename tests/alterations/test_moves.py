@@ -204,6 +204,10 @@ def test_colours_and_noise_leave_labels():
         assert kept.tolist() == [0]
 
 
+def trimmed(image):
+    return jnp.where(image[:2].max() < 0.05, jnp.roll(image, (-2, -2), (0, 1)), image)
+
+
 @pytest.mark.parametrize(
     "alteration",
     [
@@ -214,6 +218,7 @@ def test_colours_and_noise_leave_labels():
         followed_by(elastic_deformation(), as_it_is),
         followed_by(brightness(), jnp.fliplr, "elastic"),
         followed_by(brightness(), lambda i: i[::-1] if len(i) > 512 else i, "elastic"),
+        followed_by(brightness(), trimmed, "elastic"),
     ],
     ids=lambda alteration: alteration.name,
 )

@@ -93,7 +93,7 @@ def motion_blur(size: int | None = None) -> Alteration:
 
     The direction is drawn uniformly within 45 degrees of the rows. The kernel's
     length and its standard deviation are linear in the level; the last tap may be
-    fractional.
+    fractional. Masks and boxes stay, at one end of the motion.
 
     Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
@@ -227,7 +227,7 @@ def glass_blur(size: int | None = None) -> Alteration:
     The image is blurred and truncated to bytes, its pixels are moved, and it is blurred
     again. The blurs are continuous in the level. The distance and the number of rounds
     of the moves are those of the nearest severity, with the same random numbers at all
-    levels.
+    levels. Masks and boxes stay.
 
     The benchmark's code intends to swap pixels but copies them: the second pixel
     keeps its value. This does the same, for grey images too. Gradients pass the
