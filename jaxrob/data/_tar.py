@@ -67,8 +67,9 @@ def tar_shards(
         has the index or name in the field "label" or FIELD; or None for images without
         labels.
       class_names: see `image_folder`; by default the sorted names, if there are any.
-      size, grey, resize, crop, interpolation, orientation, dct_scaling, unreadable,
-        max_bytes, background, value_range, slice_at: see `image_folder`.
+      size, grey, resize, crop, interpolation, orientation: see `image_folder`.
+      dct_scaling, unreadable, max_bytes, background: see `image_folder`.
+      value_range, slice_at: see `image_folder`.
 
     Raises:
       FileNotFoundError: if there is no such archive.

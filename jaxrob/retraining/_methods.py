@@ -106,7 +106,8 @@ def limited_data_augmentation(
     Every image is copied for each of them, as often as by `data_augmentation`.
 
     Args:
-      module, dataset, alterations, key, levels, **training: see `data_augmentation`.
+      module, dataset, alterations, key, levels: see `data_augmentation`.
+      **training: see `data_augmentation`.
       threshold: the lowest accepted accuracy, for the original's robustness.
       classifier: the original; by default one is trained first with the same settings.
       validation: images on which the original's robustness is measured, at 41 levels of
@@ -276,7 +277,8 @@ def worst_level(
     on count as images seen.
 
     Args:
-      module, dataset, alterations, key, **training: see `data_augmentation`.
+      module, dataset, alterations, key: see `data_augmentation`.
+      **training: see `data_augmentation`.
       candidates: levels for each copy, at least 1; each takes a forward pass.
 
     Raises:
