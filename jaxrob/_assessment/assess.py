@@ -127,8 +127,20 @@ def assess(
     some = alteration if several else (alteration,)
     wanted = "jaxrob.Alteration"
     alterations = checked_sequence("alteration", some, Alteration, wanted)
-    given = classifier, dataset, alterations, key, mesh, batch_size
-    arguments = checked(Arguments(*given, reduced, journal, progress, score))
+    arguments = checked(
+        Arguments(
+            classifier,
+            dataset,
+            alterations,
+            key,
+            mesh,
+            batch_size,
+            reduced,
+            journal,
+            progress,
+            score,
+        )
+    )
     wanted = "a jaxrob.Tolerance or None"
     check_type("tolerance", tolerance, Tolerance | None, wanted)
     scoring = tolerance or Tolerance()

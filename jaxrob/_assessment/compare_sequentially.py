@@ -102,14 +102,19 @@ def compare_sequentially(
       second: another one, of the same classes; with a score any other.
       dataset: the test set, with labels.
       alteration: the alteration.
-      threshold, score, alpha, key: see `assess`.
+      threshold: see `assess`.
       measure: see `assess`; not "precision" or "f1".
+      score: see `assess`.
       strategy: gives the levels, and with `half_width`, above 0, half the width of the
         interval of the difference at which the comparison ends in any case; without
         `budget`, `curtail` and `required`.
+      alpha: see `assess`.
       confidence_level: the confidence level of the interval of the difference, in (0,
         1).
-      batch_size, mesh, progress: see `evaluate`.
+      key: see `assess`.
+      batch_size: see `evaluate`.
+      mesh: see `evaluate`.
+      progress: see `evaluate`.
 
     Returns:
       The `SequentialComparison`.

@@ -81,8 +81,9 @@ def placed_blocks(
     if isinstance(dataset, BatchedDataset):
         return _of_batches(dataset, num_classes, size, mesh, kept)
     order, starts = np.arange(len(dataset)), range(0, len(dataset), size)
-    given = dataset, order, starts, size, num_classes, mesh, kept
-    return picked_blocks(*given, are_in_order=True)
+    return picked_blocks(
+        dataset, order, starts, size, num_classes, mesh, kept, are_in_order=True
+    )
 
 
 def beside(placed: PlacedBlock, other: Dataset, mesh: ImageMesh) -> jax.Array:

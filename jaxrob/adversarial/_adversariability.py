@@ -245,12 +245,17 @@ def pgd(
     float32 rounds to 0 and 1.
 
     Args:
-      classifier, images, labels: see `lbfgs`.
+      classifier: see `lbfgs`.
+      images: see `lbfgs`.
+      labels: see `lbfgs`.
       epsilon: the radius, in pixel values of [0, 1]; positive.
       norm: of the ball, "linf" (the largest change of a value) or "l2" (Euclidean).
       steps: number of steps, at least 1.
       step_size: positive; by default 2.5 epsilon / steps, as the authors choose.
-      key, batch_size, mesh, progress: see `lbfgs`.
+      key: see `lbfgs`.
+      batch_size: see `lbfgs`.
+      mesh: see `lbfgs`.
+      progress: see `lbfgs`.
 
     Returns:
       An `Attack` of targets -1. Images that are classified wrongly as they are were

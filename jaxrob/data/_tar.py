@@ -67,9 +67,18 @@ def tar_shards(
         has the index or name in the field "label" or FIELD; or None for images without
         labels.
       class_names: see `image_folder`; by default the sorted names, if there are any.
-      size, grey, resize, crop, interpolation, orientation: see `image_folder`.
-      dct_scaling, unreadable, max_bytes, background: see `image_folder`.
-      value_range, slice_at: see `image_folder`.
+      size: see `image_folder`.
+      grey: see `image_folder`.
+      resize: see `image_folder`.
+      crop: see `image_folder`.
+      interpolation: see `image_folder`.
+      orientation: see `image_folder`.
+      dct_scaling: see `image_folder`.
+      unreadable: see `image_folder`.
+      max_bytes: see `image_folder`.
+      background: see `image_folder`.
+      value_range: see `image_folder`.
+      slice_at: see `image_folder`.
 
     Raises:
       FileNotFoundError: if there is no such archive.

@@ -222,8 +222,9 @@ def _neediest(wanted: Wanted, now: Draws, more: int) -> int:
     def width(group: int) -> float:
         factor = np.ones(len(weights))
         factor[group] += more / max(drawn[group], 1)
-        counts = failed * factor, drawn * factor
-        _, (low, high) = _stratified_interval(weights, *counts, wanted.confidence_level)
+        _, (low, high) = _stratified_interval(
+            weights, failed * factor, drawn * factor, wanted.confidence_level
+        )
         return high - low
 
     return min(range(len(weights)), key=width)

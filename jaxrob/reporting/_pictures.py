@@ -133,8 +133,8 @@ def _drawn(
                 read[at] = as_floats(np.asarray(other.images[number]))
         images, alteration, levels = np.stack(read), UNALTERED, np.zeros(len(read))
     canonical = alteration.canonical(np.array(levels)).astype(np.float32)
-    given = images, canonical, np.array(numbers, np.uint32), key
-    pixels = np.round(255 * np.clip(altered(*given, alteration), 0, 1)).astype(np.uint8)
+    found = altered(images, canonical, np.array(numbers, np.uint32), key, alteration)
+    pixels = np.round(255 * np.clip(found, 0, 1)).astype(np.uint8)
     return tuple(
         _picture(assessment, dataset, image, *one) for image, one in zip(pixels, shown)
     )
@@ -148,11 +148,10 @@ def altered(
     alteration: Alteration,
 ) -> np.ndarray:
     # By the program of a run, if there is one: equal, and there is none to compile.
-    given = images, levels, index, key
-    found = alter(*given, alteration)
-    return (
-        np.asarray(_altered(*given, alteration=alteration)) if found is None else found
-    )
+    found = alter(images, levels, index, key, alteration)
+    if found is None:
+        found = np.asarray(_altered(images, levels, index, key, alteration=alteration))
+    return found
 
 
 @functools.partial(jax.jit, static_argnames="alteration")

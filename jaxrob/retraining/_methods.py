@@ -106,8 +106,10 @@ def limited_data_augmentation(
     Every image is copied for each of them, as often as by `data_augmentation`.
 
     Args:
-      module, dataset, alterations, key, levels: see `data_augmentation`.
-      **training: see `data_augmentation`.
+      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
+      dataset: the training set.
+      alterations: the alterations.
+      key: a random key.
       threshold: the lowest accepted accuracy, for the original's robustness.
       classifier: the original; by default one is trained first with the same settings.
       validation: images on which the original's robustness is measured, at 41 levels of
@@ -115,6 +117,8 @@ def limited_data_augmentation(
         set, on which no network is then trained. (The paper uses its test set.)
       robustness: the original's robustness to each alteration, if known; then
         `threshold`, `classifier` and `validation` are not used.
+      levels: see `data_augmentation`.
+      **training: see `data_augmentation`.
 
     Raises:
       ValueError: if the robustness is 100 % for all alterations, does not fit them, or
@@ -154,8 +158,12 @@ def network_parallelization(
     The copies are those of `data_augmentation`; the networks are joined by `parallel`.
 
     Args:
-      module, dataset, alterations, key, levels: see `data_augmentation`.
+      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
+      dataset: the training set.
+      alterations: the alterations.
+      key: a random key.
       classifier: the original; by default one is trained first with the same settings.
+      levels: see `data_augmentation`.
       **training: see `data_augmentation`, for the second network; its epochs hold no
         originals.
 
@@ -194,11 +202,16 @@ def limited_network_parallelization(
     joined by `parallel`.
 
     Args:
-      module, dataset, alterations, key, levels: see `data_augmentation`.
-      threshold, validation: see `limited_data_augmentation`.
+      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
+      dataset: the training set.
+      alterations: the alterations.
+      key: a random key.
+      threshold: see `limited_data_augmentation`.
       classifier: the original; by default one is trained first with the same settings.
+      validation: see `limited_data_augmentation`.
       robustness: the original's robustness to each alteration, if known; then
         `threshold` and `validation` are not used.
+      levels: see `data_augmentation`.
       **training: see `network_parallelization`.
 
     Raises:
@@ -277,9 +290,12 @@ def worst_level(
     on count as images seen.
 
     Args:
-      module, dataset, alterations, key: see `data_augmentation`.
-      **training: see `data_augmentation`.
+      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
+      dataset: the training set.
+      alterations: the alterations.
+      key: a random key.
       candidates: levels for each copy, at least 1; each takes a forward pass.
+      **training: see `data_augmentation`.
 
     Raises:
       ValueError: if `candidates` is below 1. Others as `data_augmentation`.

@@ -147,7 +147,10 @@ def fit(
     state = put(state, replicated(over))
     checkpoints, done = None, 0
     if checkpoint is not None:
-        updated = state.params, state.optimizer, state.params
+        # Its rates too, of which the state says nothing.
+        updates, _ = traced(
+            optimizer.update, state.params, state.optimizer, state.params
+        )
         checkpoints = open_checkpoints(
             checkpoint,
             module=network.description,
@@ -157,7 +160,7 @@ def fit(
             batch_size=batch_size,
             outputs=outputs,
             batches=epoch_batches.description,
-            optimizer=fingerprint_of(traced(optimizer.update, *updated)[0]).digest,
+            optimizer=fingerprint_of(updates).digest,
         )
         state, done = restore(checkpoints, state)
         every = checkpoint_every or schedule.epoch_steps

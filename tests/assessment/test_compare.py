@@ -299,6 +299,28 @@ def test_the_interval_is_that_of_images_drawn_one_by_one():
     assert got == pytest.approx(tuple(expected), abs=tolerance)
 
 
+def test_linear_robustness_is_heaviside_robustness_of_each_column():
+    rng = np.random.default_rng(0)
+    levels = np.sort(rng.random(7))
+    # Coarse values, so that many lie on the threshold or repeat.
+    values = rng.integers(0, 6, (7, 500)) / 5
+    levels[[0, -1]] = 0, 1
+    question = Question(LABELS, 2, metrics.measures["accuracy"], 0.6, 0.0, 1.0)
+    got = linear_robustness(question, levels, values)
+    expected = [
+        metrics.heaviside_robustness(levels, column, 0.6, "linear")
+        for column in values.T
+    ]
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-14)
+
+    inside = linear_robustness(question, levels[1:-1], values[1:-1])
+    values[0], values[-1] = values[1], values[-2]
+    ends_added = linear_robustness(question, levels, values)
+    np.testing.assert_allclose(inside, ends_added, rtol=0, atol=1e-14)
+    values[3, 5] = np.nan
+    assert np.flatnonzero(np.isnan(linear_robustness(question, levels, values))) == 5
+
+
 def test_replicates_without_the_class_are_left_out():
     labels = np.array([1] + [0] * 9)
     levels = np.array([0.0, 1.0])

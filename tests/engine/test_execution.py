@@ -50,6 +50,28 @@ def test_levels_go_in_turn_where_few_rows_are_faster(platform, kind, small, larg
 
 
 @pytest.mark.parametrize(
+    ("name", "largest_array", "image_shape", "rows"),
+    [
+        # Where a v5e's compiler estimates the least time an image.
+        ("MNIST CNN", 28 * 28 * 32 * 4, (28, 28, 1), 1024),
+        ("IDC CNN", 80_000, (50, 50, 3), 896),
+        ("residual network", 16 * 16 * 16 * 4, (32, 32, 3), 1024),
+        # Fewer than a vector: a power of two, at least one.
+        ("ResNet-50", 112 * 112 * 64 * 4, (224, 224, 3), 16),
+        ("too large", 2**30, (224, 224, 3), 1),
+    ],
+)
+def test_a_tpu_takes_as_many_rows_as_its_chip_holds(
+    name, largest_array, image_shape, rows
+):
+    mesh = mesh_of("tpu", "TPU v5 lite")
+    assert rows_that_fit(largest_array, image_shape, mesh) == rows
+    # A GPU's rows follow from its memory alone.
+    on_gpu = rows_that_fit(largest_array, image_shape, mesh_of("gpu", "NVIDIA H100"))
+    assert on_gpu == min(16384, 2**30 // (3 * largest_array) or 1)
+
+
+@pytest.mark.parametrize(
     "levels, images",
     [
         # Blocks of which a step has 16, 4 or 1 levels, with at most a tenth of padding.

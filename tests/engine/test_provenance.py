@@ -115,6 +115,31 @@ def arguments(function=None, labels=RUN_LABELS, alterations=(BRIGHTNESS,), **giv
     return checked(Arguments(classifier, data, list(alterations), **given))
 
 
+def test_arguments_are_checked_without_a_trace():
+    def apply(variables, images):
+        raise AssertionError("traced")
+
+    arguments(apply)
+    with pytest.raises(ValueError, match="batch_size"):
+        arguments(apply, batch_size=0)
+    with pytest.raises(TypeError, match="alteration"):
+        arguments(apply, alterations=[BRIGHTNESS, "blur"])
+
+
+def test_the_key_is_threefry_and_the_devices_are_chosen():
+    found = arguments(key=jax.random.key(1, impl="rbg"))
+    assert str(jax.random.key_impl(found.key)) == "threefry2x32"
+    assert found.mesh.devices == jax.local_devices()
+
+
+@pytest.mark.slow
+def test_a_run_has_labels_and_classes():
+    with prepare_run(arguments(labels=None)) as run:
+        assert run.execution.info.num_classes == 3 and run.dataset.labels.shape == (6,)
+        assert run.source()["dataset"]["labels"] == "own answers"
+        np.testing.assert_array_equal(run.image, RUN_IMAGES[0])
+
+
 def test_data_are_read_for_the_provenance_once_and_only_if_it_is_asked_for(
     tmp_path, monkeypatch
 ):

@@ -14,10 +14,12 @@ from jaxrob.roma._algorithm1 import (
     NORMAL_BELOW,
     Moments,
     anderson_darling,
+    boxcox,
     boxcox_lambda,
     examine_normality,
     fit_normal,
     observe_hic,
+    resolved,
     warn_of_contradictions,
 )
 
@@ -351,6 +353,26 @@ def test_no_normality_of_equal_and_undefined_samples(value, num_nan, bad):
     assert got.resolved[1] == (num_nan == 0)
 
 
+def test_resolved_against_numpys_spacing():
+    magnitude = np.array([1.0, -1.0, 1.9999, 2.0, 20.0, 1e-6], np.float32)
+    spacing = np.spacing(np.abs(magnitude))
+    fine, coarse = (spacing / np.float32(ratio) for ratio in (0.99e-3, 1.01e-3))
+    # Values and deviations of which nothing is known, and none at all.
+    means = np.float32([0, 1, np.inf, 0])
+    deviations = np.float32([1e-20, np.nan, 1, 0])
+    got = jax.jit(resolved)(
+        np.concatenate([magnitude, magnitude, means]),
+        np.concatenate([fine, coarse, deviations]),
+    )
+    assert got.tolist() == [True] * 6 + [False] * 6 + [True] + [False] * 3
+
+
+@pytest.mark.parametrize("shape", [(), (3, 7)])
+def test_normality_of_too_few_samples(shape):
+    with pytest.raises(ValueError, match="samples"):
+        anderson_darling(np.ones(shape, np.float32))
+
+
 sizes = pytest.mark.parametrize(
     "num_samples",
     [100, *(pytest.param(n, marks=pytest.mark.slow) for n in (8, 10_000))],
@@ -371,6 +393,7 @@ def by_rows(function):
 
 
 fit_boxcox = by_rows(boxcox_lambda)
+apply_boxcox = by_rows(lambda x, lmbda: boxcox(x, lmbda[:, None]))
 
 
 def some_log_confidences(num_samples):
@@ -432,3 +455,24 @@ def test_no_transform_of_equal_and_undefined_samples(value, bad):
     assert got[0] == 1
     assert np.isnan(got[1]) == (bad is not None)
     assert np.isfinite(got[2])
+
+
+def test_boxcox_agrees_with_scipy():
+    log_x = np.float32(np.tile(np.linspace(-80, 5, 100), (ROWS, 1)))
+    tiny = [0, 1e-6, -1e-6, 1e-12]
+    lmbda = np.float32([*np.linspace(-1, 3, ROWS - len(tiny)), *tiny])
+    got, exact = apply_boxcox(log_x, lmbda), np.float64(lmbda)[:, None]
+    z = exact * log_x
+    # The product is rounded to float32: a share of it is the exponential's error.
+    expected = np.where(z == 0, log_x, np.expm1(z) / np.where(z == 0, 1, exact))
+    np.testing.assert_array_less(
+        np.abs(got - expected), 1e-6 * (1 + np.maximum(z, 0)) * np.abs(expected) + 1e-30
+    )
+    reference = special.boxcox(np.exp(np.float64(log_x)), exact)
+    np.testing.assert_allclose(got, reference, rtol=1e-4, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_transform_of_too_few_samples(shape):
+    with pytest.raises(ValueError, match="shape"):
+        boxcox_lambda(np.ones(shape, np.float32))

@@ -11,7 +11,7 @@ from scipy import special, stats
 import jaxrob
 from jaxrob.roma._estimate import unknown
 from jaxrob.roma._rare import _importance
-from jaxrob.roma._rare._mixture import weigh
+from jaxrob.roma._rare._mixture import allotted, log_weights, weigh
 from jaxrob.roma._rare._search import Line, Modes, _labels, _line, _stretch, no_nearer
 from jaxrob.roma._rare._splitting import Evidence, unexplained
 from jaxrob.roma._rare._tilt import TILTED_BALLS
@@ -64,6 +64,26 @@ def test_shapes_of_few_dimensions():
     direction = np.cos(angle), np.sin(angle)
     slab = shape(SLAB, centre=0.2, direction=direction, half=half)
     check(slab, np.log(half / np.cos(angle)))
+
+
+def test_draws_are_allotted_by_shares():
+    shares = np.array([[0.05, 0.7, 0.25, 0], [1, 0, 0, 0]])
+    which = allotted(shares, 1000)
+    numbers = np.stack([np.bincount(row, minlength=4) for row in which])
+    assert np.abs(numbers - 1000 * shares).max() <= 1
+    assert (np.diff(which, axis=1) >= 0).all()
+
+
+def test_weights_of_a_mixture_have_a_mean_of_one_under_it():
+    # Normal components of other means, against the standard normal distribution.
+    rng = np.random.default_rng(0)
+    means, shares = np.array([0.0, 2.0, -3.0]), np.array([0.2, 0.5, 0.3])
+    x = rng.normal(means[rng.choice(3, 50_000, p=shares)])
+    log_ratios = means * x[:, None] - means**2 / 2
+    weights = np.exp(log_weights(log_ratios, shares))
+    assert abs(weights.mean() - 1) < 4 * weights.std() / np.sqrt(len(x))
+    assert weights.max() <= 1 / shares[0]
+    assert np.mean(weights * (x > 3)) == pytest.approx(special.ndtr(-3), rel=0.08)
 
 
 def test_what_draws_do_not_explain():
@@ -143,6 +163,18 @@ def test_a_stretch_follows_the_curvature():
     assert found.widths[widest] == pytest.approx(2, rel=1e-3)
     assert np.delete(found.widths, widest) == pytest.approx(1)
     assert abs(found.directions[widest].ravel() @ bent) == pytest.approx(1, abs=1e-3)
+
+
+def test_weigh_against_its_definition():
+    rng = np.random.default_rng(0)
+    scores = rng.standard_normal((3, 1000))
+    log_weights = rng.standard_normal((3, 1000)) * 0.3 - 20
+    found = weigh(scores, log_weights)
+    terms = np.where(scores >= 0, np.exp(log_weights), 0)
+    np.testing.assert_allclose(np.exp(found.log_probability), terms.mean(axis=1))
+    error = terms.std(axis=1) / terms.mean(axis=1) / np.sqrt(1000)
+    np.testing.assert_allclose(found.standard_error, error, rtol=1e-9)
+    assert found.trusted.all() and not found.bounded.any()
 
 
 def test_weigh_distrusts_uneven_weights_and_few_or_many_hits():
