@@ -308,20 +308,18 @@ def ends(scores, confidence=0.95):
     return low[0], high[0]
 
 
-def clopper_pearson(ones, total, confidence=0.95):
-    # Quantiles of beta distributions: binomtest's ends are roots found to 2e-12.
-    tail, zeros = (1 - confidence) / 2, total - ones
-    low = stats.beta.ppf(tail, ones, zeros + 1) if ones else 0
-    return low, stats.beta.isf(tail, ones + 1, zeros) if zeros else 1
-
-
 @quick
 @given(st.integers(1, 3000), st.floats(0, 1), CONFIDENCES)
 def test_zeros_and_ones_have_clopper_and_pearsons(total, share, confidence):
     ones = round(share * total)
     scores = np.arange(total) < ones
-    expected = clopper_pearson(ones, total, confidence)
-    np.testing.assert_allclose(ends(scores, confidence), expected, rtol=1e-6)
+    low, high = ends(scores, confidence)
+    opposite_low, opposite_high = ends(~scores, confidence)
+    # By their definition: under a lower end, as many ones or more are that rare.
+    tail = pytest.approx((1 - confidence) / 2, rel=1e-6)
+    for end, number in ((low, ones), (opposite_low, total - ones)):
+        assert stats.binom.sf(number - 1, total, end) == tail if number else end == 0
+    np.testing.assert_allclose([high, opposite_high], [1 - opposite_low, 1 - low])
 
 
 def tail_below(scores, mean):
