@@ -74,9 +74,15 @@ def check_required(
                 f"{', '.join(names)}"
             )
         if one.quantity == "difference" and not values.earlier:
-            raise Refused(f"{said_by}: difference is to an earlier result; --earlier")
+            raise Refused(
+                f"{said_by}: difference is to an earlier result; name its folder with "
+                "--earlier"
+            )
         if one.quantity.startswith("worst_slice") and not values.slices:
-            raise Refused(f"{said_by}: {one.quantity} is of columns; --slices")
+            raise Refused(
+                f"{said_by}: {one.quantity} is of the values of a column; name it with "
+                "--slices"
+            )
         if one.quantity == "mce" and (lacking := sorted(ALEXNET.keys() - set(names))):
             raise Refused(
                 f"{said_by}: mce is of all corruptions of imagenet_c; not assessed: "
