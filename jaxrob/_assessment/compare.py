@@ -204,12 +204,8 @@ def _compared(
 def _simultaneous_bands(
     replicates: np.ndarray, degrees: float, confidence_level: float
 ) -> np.ndarray:
-    """Returns intervals with simultaneous coverage, `[U, 2]`, from replicates `[U, B]`.
-
-    The half width in standard deviations is the quantile, at the confidence level, of
-    the largest of a replicate's deviations. The quantile of Student's t for the number
-    of images replaces the normal one, because the standard deviations are estimated.
-    """
+    """Returns simultaneous intervals, `[U, 2]`, from replicates `[U, B]`."""
+    # Student's t for the normal, because the standard deviations are estimated.
     replicates = replicates[:, ~np.isnan(replicates).any(0)]
     if replicates.shape[1] < 2:
         return np.full((len(replicates), 2), [-1.0, 1.0])

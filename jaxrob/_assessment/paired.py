@@ -93,12 +93,9 @@ def resampled_means(
     question: Question, networks: Sequence[Answers], number: int
 ) -> np.ndarray:
     """Bootstraps the means over the range of several networks together, `[P, B]`."""
-    # As `resampled` adds two images for two networks, this adds one for each of P,
-    # which this network alone gets right. Those of the others would dilute the
-    # difference of a pair, so the means are scaled up: only their differences from one
-    # another count, which spread as with two images added. The draws depend on the
-    # labels and P alone, so that replicates of several alterations of the same images
-    # belong together.
+    # One image more for each of P networks, which it alone gets right. The means are
+    # scaled up, so that a pair's difference spreads as with two images. The draws are
+    # of labels and P alone: those of several alterations belong together.
     more, added = _with_added_images(question, networks)
     found = [
         _means(more, added, weights)

@@ -267,11 +267,9 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
 @contextlib.contextmanager
 def source_ahead(run: Run) -> Iterator[Run]:
     """Yields a run whose provenance a thread computes while the devices work."""
-    # Data that must be read are read at once instead: then their errors come before any
-    # answer, and no two threads read them. So are variables of which each process has a
-    # part, because processes must communicate in one order. A thread would take longer
-    # for few bytes. Of files of pictures the provenance reads at the end what the run
-    # has not read.
+    # What must be read is read at once: its errors come before any answer. So are
+    # variables in parts, as processes communicate in one order. Of files of pictures
+    # the provenance reads at the end what the run has not.
     images, mesh = getattr(run.dataset, "images", None), run.execution.mesh
     if isinstance(images, StoredImages):
         yield run

@@ -162,11 +162,8 @@ def answer_parts(
     block: int = BLOCK,
 ) -> list[Any]:
     """Returns the classifier's answers on parts of the images, in a random order."""
-    # Parts are of so many images, or multiples.
-    # An image's noise depends on its index in the data set, not on its position in the
-    # order. So the answers equal those of `evaluate_queue`, up to rounding. Levels of
-    # one alteration that need the same block share steps, and alterations share blocks.
-    # The caller has checked the arguments as `evaluate` does.
+    # Parts are of so many images, or multiples. Noise depends on an image's index, not
+    # on its place in the order, so that answers are those of `evaluate_queue`.
     source = dataset if isinstance(dataset, Dataset) else dataset.batches
     check_same_request(execution, parts, order)
     cut, kind = _images_in_block(execution, block), execution.kind

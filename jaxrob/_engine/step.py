@@ -49,11 +49,8 @@ _FEW_ANSWERS = 2**13
 def is_apart(info: TraceInfo, images: int, number: float, mesh: ImageMesh) -> bool:
     """Whether a network and what alters its images are compiled as two programs."""
     # All alterations, and later calls, then share the network's, which takes longest to
-    # compile: eight on an MNIST CNN take 10.6 s of CPU time for 15.4. But a level's
-    # images are copied and written to new memory, 1 to 10 us an image. So long runs
-    # have one program for both, unless the network takes far longer; and so do
-    # perceptrons, except on few images. The number of answers is one alteration's in
-    # the first round.
+    # compile. But images go through memory, 1 to 10 us each: long runs have one program
+    # for both, and so have perceptrons. The answers are the first round's.
     operations = info.operations
     has_few = number <= _FEW_ANSWERS
     is_short = operations < _FEW_FOR_A_ROUND / max(number, 1)

@@ -418,11 +418,8 @@ _SPREAD = 0.99998986
 
 def normal(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """Draws standard normal numbers with 16 random bits each."""
-    # Random bits take a CPU, GPU or TPU most of the time of a normal number, so half a
-    # word has to do: 65,536 equally probable numbers, the quantiles in the middle of as
-    # many equal parts, scaled to variance 1. The largest is 4.325, which a normal
-    # number exceeds with a probability of 1.5e-5, and the kurtosis is 2.9992. The bits
-    # are the same on all platforms.
+    # Random bits take most of the time of a normal number, so half a word has to do:
+    # 65,536 quantiles, scaled to variance 1. The largest is 4.325, the kurtosis 2.9992.
     size = math.prod(shape)
     words = random_words(key, -(-size // 2))
     # Each half by itself: XLA does not vectorise the quantiles of joined halves, which

@@ -263,10 +263,8 @@ def _by_class(one: Assessment, names: Sequence[str]) -> list[Part]:
 
 
 def _classes(one: Assessment) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
-    """The classes' robustness (lowest value, if scored), lowest values, images, order.
-
-    Each is `[K]`; the order is of those with images, worst first, unknown ones last.
-    """
+    """The classes' robustness or lowest value, lowest values and images, `[K]`."""
+    # And the order of those with images, the worst first, unknown ones last.
     none = np.zeros(0)
     if isinstance(one.curve, ScoreCurve) or one.sampling is not None:
         return none, none, none, []
