@@ -220,8 +220,7 @@ def diagnose(
 
 def met_width(gaps: np.ndarray, chance: float) -> float:
     """Returns the width of an excursion that a level meets with a probability."""
-    # Its place is uniformly distributed. An excursion of width w is missed if it begins
-    # and ends within a gap: with probability `sum(max(gap - w, 0)) / (1 - w)`.
+    # One of width w is missed within a gap: `sum(max(gap - w, 0)) / (1 - w)`.
     # The sum is the maximum over k of the k widest gaps' sum less k times w.
     widest = np.sort(gaps)[::-1]
     missed = 1 - chance

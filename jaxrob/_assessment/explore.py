@@ -237,8 +237,9 @@ class SomeImages(_Answers):
             for span, parts in zip(spans, places)
             for part in parts
         ]
-        given = run.execution, self._data, wanted, self._order, task.block
-        found = iter(answer_parts(*given))
+        found = iter(
+            answer_parts(run.execution, self._data, wanted, self._order, task.block)
+        )
         amounts = [(span.alteration, span.length) for span in spans]
         self._took(time.perf_counter() - start, amounts)
         for span, parts in zip(spans, places):

@@ -76,11 +76,8 @@ def resampled(
     question: Question, first: Answers, second: Answers, number: int
 ) -> Differences:
     """Bootstraps pairs of answers: each replicate draws images for both together."""
-    # The bootstrap has no data on what did not happen on few images. So two images are
-    # added to the N: one that the first alone gets right, at all levels, and one that
-    # the second alone does (Agresti and Min 2005, for the difference of paired
-    # proportions). Their labels are drawn from those of the N. With scores each network
-    # has one image with the best score where the other has the worst.
+    # The bootstrap has no data on what did not happen on few images: two are added, one
+    # that each alone gets right at all levels (Agresti and Min 2005), labels drawn.
     more, (ours, theirs) = _with_added_images(question, [first, second])
     found = [
         _differences(more, ours, theirs, weights)
@@ -93,9 +90,8 @@ def resampled_means(
     question: Question, networks: Sequence[Answers], number: int
 ) -> np.ndarray:
     """Bootstraps the means over the range of several networks together, `[P, B]`."""
-    # One image more for each of P networks, which it alone gets right. The means are
-    # scaled up, so that a pair's difference spreads as with two images. The draws are
-    # of labels and P alone: those of several alterations belong together.
+    # One image more for each of P networks; means are scaled up, so that a difference
+    # spreads as with two. Several alterations' draws, of labels and P, belong together.
     more, added = _with_added_images(question, networks)
     found = [
         _means(more, added, weights)
@@ -131,10 +127,8 @@ def randomisation_p_values(
     question: Question, first: Answers, second: Answers, confidence_level: float
 ) -> tuple[float, float]:
     """Returns p-values of the differences in robustness and in the mean measure."""
-    # The answers to each image are swapped between the two, or not (Fisher's
-    # randomisation test for pairs). If the classifiers are alike, all swaps are equally
-    # probable, whatever they are right on and however few images there are. Only shared
-    # levels count, because answers to other levels are not alike.
+    # Fisher's randomisation test for pairs: if the classifiers are alike, all swaps of
+    # their answers to an image, at levels that both have, are equally probable.
     most = most_swaps(confidence_level)
     levels, places = shared_levels(first.levels, second.levels)
     mine, other = (one.answers[at] for one, at in zip((first, second), places))

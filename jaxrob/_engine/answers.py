@@ -30,9 +30,8 @@ class Answers(NamedTuple, Generic[Array]):
     predicted: Array  # int32, the most probable class, or `INVALID`
     confidence: Array  # float32, its probability; NaN for "scores"
     uncertainty: Array  # float32 in [0, 1], `uncertainty.aleatoric`; NaN for "scores"
-    # Int32, how many classes come before the right one: 0 exactly where `predicted` is
-    # right, since of equally probable classes the first comes first. `INVALID` for
-    # "scores", whose order beyond the largest means nothing.
+    # Int32, how many classes come before the right one, the first of equal ones first.
+    # `INVALID` for "scores", whose order beyond the largest means nothing.
     rank: Array
 
 

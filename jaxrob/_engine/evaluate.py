@@ -124,8 +124,11 @@ def evaluate(
         over another mesh or fail there (constraints along the images' axes).
       OSError: if the journal cannot be read or written.
     """
-    given = classifier, dataset, [alteration], key, mesh, batch_size
-    arguments = checked(Arguments(*given, reduced, journal, progress, score))
+    arguments = Arguments(
+        classifier, dataset, [alteration], key, mesh, batch_size, reduced, journal,
+        progress, score,
+    )  # fmt: skip
+    arguments = checked(arguments)
     shape = "L, d" if isinstance(alteration, Domain) else "L"
     axes = {"d": len(members(alteration))}
     levels = as_written(checked_array("levels", levels, shape, axes=axes))
@@ -251,9 +254,11 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
                 execution = dataclasses.replace(
                     execution, reduced=arguments.reduced, cached=cached
                 )
-                given = classifier, dataset, alterations, image, key
                 try:
-                    yield Run(*given, execution, source, warned, each)
+                    yield Run(
+                        classifier, dataset, alterations, image, key, execution, source,
+                        warned, each,
+                    )  # fmt: skip
                     images = getattr(dataset, "images", None)
                     if isinstance(images, StoredImages):
                         images.warn_of_odd()
@@ -268,8 +273,7 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
 def source_ahead(run: Run) -> Iterator[Run]:
     """Yields a run whose provenance a thread computes while the devices work."""
     # What must be read is read at once: its errors come before any answer. So are
-    # variables in parts, as processes communicate in one order. Of files of pictures
-    # the provenance reads at the end what the run has not.
+    # variables in parts, as processes communicate in one order.
     images, mesh = getattr(run.dataset, "images", None), run.execution.mesh
     if isinstance(images, StoredImages):
         yield run

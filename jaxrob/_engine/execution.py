@@ -244,9 +244,8 @@ def _obstacle(
     return None
 
 
-# The most levels in a step on CPUs and most TPUs, where levels are sequential. On a CPU
-# a step has fewer if it would exceed the operations: about a second on two cores, after
-# which its answers are journaled.
+# The most levels in a step on CPUs and most TPUs, where levels are sequential. A CPU's
+# has fewer beyond so many operations: a second, after which answers are journaled.
 _MAX_SEQUENTIAL_LEVELS = 16
 _MAX_OPERATIONS_CPU = 2**36
 # The levels of a step elsewhere, where all are batched: the most of which at least this

@@ -117,9 +117,8 @@ class Journal:
         records: Sequence[dict[str, Any]] = (),
     ) -> None:
         """Opens a journal, or starts one if there is none."""
-        # Without a header, as another process than the first, it writes nothing and
-        # holds the records that the first has read. A torn last line is dropped. If it
-        # is the header, nothing is left, and a `RobustnessWarning` says so.
+        # Without a header, as another process than the first, it writes nothing. A torn
+        # last line is dropped. If it is the header, nothing is left: a warning says so.
         self.path, self.records = pathlib.Path(path), [*records]
         self._file: Any = None
         if header is None:

@@ -59,9 +59,8 @@ def evaluate_queue(
     done: Callable[[int, AnyCurve], None] | None = None,
 ) -> list[AnyCurve]:
     """Evaluates every image at every level of several alterations."""
-    # The data are read once, and the steps of all alterations share one queue, so that
-    # an accelerator does not wait between them. The caller has checked the arguments as
-    # `evaluate` does.
+    # The steps of all alterations share one queue, so that an accelerator does not wait
+    # between them. The caller has checked the arguments as `evaluate` does.
     with computing():
         length = len(dataset) if isinstance(dataset, Dataset) else None
         check_same_request(execution, queue, length)
@@ -236,8 +235,7 @@ def _tried_rows(
 ) -> int:
     """Returns the most images of a block, from timings of steps of several sizes."""
     # No rule fits caches, XLA's memory and networks: one of 0.4 GMAC takes 2.2 ms an
-    # image of 224 px in blocks of 8, 6.6 ms in blocks of 64; the IDC CNN of 50 px takes
-    # a fifth less with 500 than with 250. So a long run tries half and twice the usual.
+    # image in blocks of 8, 6.6 ms in blocks of 64; the IDC CNN a fifth less with more.
     rows, mesh, operations = execution.rows, execution.mesh, execution.info.operations
     if (
         not isinstance(dataset, Dataset)

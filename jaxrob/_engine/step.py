@@ -48,9 +48,8 @@ _FEW_ANSWERS = 2**13
 
 def is_apart(info: TraceInfo, images: int, number: float, mesh: ImageMesh) -> bool:
     """Whether a network and what alters its images are compiled as two programs."""
-    # All alterations, and later calls, then share the network's, which takes longest to
-    # compile. But images go through memory, 1 to 10 us each: long runs have one program
-    # for both, and so have perceptrons. The answers are the first round's.
+    # All alterations then share the network's, the longest to compile. But images go
+    # through memory, 1 to 10 us each: long runs, and perceptrons, have one for both.
     operations = info.operations
     has_few = number <= _FEW_ANSWERS
     is_short = operations < _FEW_FOR_A_ROUND / max(number, 1)
@@ -159,7 +158,6 @@ def _multiplies(images_at: Callable[[jax.Array], jax.Array], level: jax.Array) -
     """Whether altered images come from products of matrices."""
     # A TPU then writes them in the layout of the first convolution, unless their scale
     # is multiplied in between: zoom takes 5.8 ms for 8.8 on a v5e, by its compiler.
-    # Images from elementwise operations are never written (brightness 5.0 ms for 6.2).
     return operations(jax.make_jaxpr(images_at)(level).jaxpr) > 0
 
 

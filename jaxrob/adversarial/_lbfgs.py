@@ -362,8 +362,8 @@ def _attack(
     def step(ends: Any, best: jax.Array, *block: Any) -> jax.Array:
         closest = best
         for _ in range(_HALVINGS):
-            given = closest, ends, best, *block
-            closest, ends = _shorten(shared, *given, mesh=mesh).run()
+            shorten = _shorten(shared, closest, ends, best, *block, mesh=mesh)
+            closest, ends = shorten.run()
         return closest
 
     candidates, attacked = found.copy(), np.flatnonzero(problem.correct)

@@ -89,9 +89,8 @@ def _by_planes(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:
 def _plane_by_plane(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:
     """Blurs each plane's rows by a product of its own, then all columns by one."""
     rows, columns = _matrices(planes, level, reach)
-    # With matrices that depend on the planes, `vmap` multiplies each plane alone. With
-    # one matrix for all it would transpose them, which takes a CPU as long as the
-    # product.
+    # With one matrix for all planes `vmap` would transpose them, which takes a CPU as
+    # long as the product; with matrices that depend on them it multiplies each alone.
     own = rows + 0 * planes[:, :1, :1]
     blurred = jnp.matmul(own, planes, precision=_HIGHEST)
     blurred = jnp.matmul(blurred, columns.T, precision=_HIGHEST)

@@ -13,9 +13,8 @@ import numpy as np
 
 from jaxrob._numbers import unit_range
 
-# The islow DCT's matrix, frequencies by samples: the orthonormal DCT x 2^14 sqrt(2).
-# Where an entry differs by one from its mirror, libjpeg's rounded constants do, summed
-# as its butterflies sum them.
+# The islow DCT's matrix, frequencies by samples: the orthonormal DCT x 2^14 sqrt(2), by
+# libjpeg's rounded constants: an entry may differ by one from its mirror.
 _DCT_HALF = np.array(
     [
         [8192, 8192, 8192, 8192],
@@ -72,9 +71,8 @@ def quantisation_steps(table: np.ndarray, quality: jax.Array | int) -> jax.Array
 
 def inverse_steps(steps: jax.Array) -> jax.Array:
     """Returns the factors of coefficients x 8 before they are rounded, float32."""
-    # libjpeg rounds halves away from zero. A factor of 1 + 2^-16 lifts a half above the
-    # tie without lifting another number to it (|c| < 2^14, so neighbours differ by more
-    # than 2^-14 of themselves). One multiplication and a rounding remain.
+    # libjpeg rounds halves away from zero. 1 + 2^-16 lifts a half above the tie, and no
+    # other number to it (|c| < 2^14: neighbours differ by 2^-14 of themselves).
     return (1 + 2.0**-16) / (8 * steps.astype(jnp.float32))
 
 

@@ -357,9 +357,8 @@ def fingerprinted_alteration(
     alteration: Alteration, image_shape: tuple[int, ...]
 ) -> Alteration:
     """Returns the alteration with its functions fingerprinted by their computation."""
-    # The library's own alterations are identified by their parameters and returned as
-    # they are. Users' functions are traced anew: programs compiled for other values
-    # than those that they capture now do not fit them.
+    # The library's own are identified by their parameters. Users' functions are traced
+    # anew: programs for other values than they capture now do not fit them.
     if is_identifiable(alteration):
         return alteration
     image = jax.ShapeDtypeStruct(image_shape, jnp.float32)

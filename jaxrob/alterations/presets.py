@@ -65,8 +65,7 @@ VALIDATION_CORRUPTIONS = ("speckle_noise", "gaussian_blur", "spatter", "saturate
 def cnn_2020() -> tuple[Alteration, ...]:
     """The eight alterations of Arcaini et al. (2020), table I, in its order."""
     # Pixels are in [0, 1] here: the paper's noise variance [0, 200] is [0, 200 /
-    # 255**2], brightness is relative, and zoom a factor. The translations of 4 px refer
-    # to images of 50 px.
+    # 255**2]. Brightness is relative, zoom a factor, 4 px are of images of 50 px.
     return (
         horizontal_translation(-4.0, 4.0, fill="crop"),
         vertical_translation(-4.0, 4.0, fill="crop"),
@@ -81,9 +80,8 @@ def cnn_2020() -> tuple[Alteration, ...]:
 
 def asap_2022(benchmark: str = "mnist") -> tuple[Alteration, ...]:
     """The seven alterations of Arcaini et al. (2022), table I, in its order."""
-    # All ranges have a length of 1 or 2: a translation of 1 is a tenth of the size, a
-    # blur of 1 a radius of 2 px, a zoom of 1 a factor of 2, and a compression of 1 a
-    # quality of 0 (taken as 1).
+    # Of length 1 or 2: a translation of 1 is a tenth of the size, a blur of 1 a radius
+    # of 2 px, a zoom of 1 a factor of 2, compression of 1 a quality of 0 (taken as 1).
     variances = {"mnist": 0.01, "idc": 200 / 255**2}
     check_choice("benchmark", benchmark, variances)
     tenth = "10 % of the size"
@@ -124,9 +122,8 @@ def imagenet_c(
     frost_folder: str | os.PathLike[str] | None = None,
 ) -> tuple[Alteration, ...]:
     """The fifteen corruptions of ImageNet-C, by severity."""
-    # Levels are in [0, 5]: 0 is the identity, and 1 to 5 are the benchmark's severities
-    # (`SEVERITIES`). `jaxrob.metrics.mean_corruption_error` takes curves at these
-    # levels.
+    # Level 0 is the identity, 1 to 5 are the benchmark's severities (`SEVERITIES`), at
+    # which `jaxrob.metrics.mean_corruption_error` takes curves.
     size = checked_size("imagenet_c", size)
     stored = checked_flag("imagenet_c: published", published)
     found = _common(size, validation, frost_folder)

@@ -77,9 +77,8 @@ def checked_head(name: str, noise_draws: int) -> Head:
 
 def log_probabilities(outputs: jax.Array, noise: jax.Array | None) -> jax.Array:
     """Computes log-probabilities at fixed weights w."""
-    # Heteroscedastic: `p = mean over draws of softmax(mean + softplus(scale) noise)`,
-    # averaged at each w, since noise of the data is not epistemic (Kendall and Gal
-    # 2017, section 3.3).
+    # Heteroscedastic: `p = mean over draws of softmax(mean + softplus(scale) noise)`
+    # at each w: noise of data is not epistemic (Kendall and Gal 2017, section 3.3).
     if noise is None:
         return log_softmax(outputs, -1)
     # Images are the last axis: ten classes would not fill vector units.

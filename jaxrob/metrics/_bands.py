@@ -230,10 +230,8 @@ def _saddlepoint(
     slope: float, values: np.ndarray, counts: np.ndarray, total: int
 ) -> _Saddlepoint:
     """Approximates the probability that the weighted mean is lower than a place."""
-    # Weights uniform on the simplex are exponential variables over their sum. So the
-    # mean is below m where the sum of each variable times (value - m) is below 0. Its
-    # saddlepoint tilts each by 1 / (1 + slope value), and m is the mean of the values
-    # by these tilts: every slope has its m, so that nothing is searched for.
+    # Weights are exponential variables over their sum: the mean is below m where their
+    # sum by (value - m) is below 0. Every slope of the saddlepoint's tilts has its m.
     zeros = total + 1 - counts.sum()
     tilts = 1 / (1 + slope * values)
     mean = float((values * tilts) @ counts / (tilts @ counts + zeros))
@@ -359,9 +357,8 @@ class _Cells(NamedTuple):
 
 def _cells(counts: Counts, measure: Measure) -> _Cells:
     """Returns the inputs counted at one level, by label and answer."""
-    # Without a confusion, wrong answers are paired with labels so that the measure
-    # scatters most: those that lower it most with one another. Then neither order nor
-    # partner change the bootstrap of a measure that looks at labels or answers alone.
+    # Without a confusion, wrong answers and labels are paired so that the measure
+    # scatters most: those that lower it most with one another.
     if counts.confusion is not None:
         labels, answers = np.nonzero(counts.confusion)
         inputs = counts.confusion[labels, answers]

@@ -336,8 +336,8 @@ def _mean(
     if (groups := _groups(every)) is not None:
         times = stretch(max(effective_groups(groups) - 1, 1), confidence_level)
         low, high = (max(value + times * (end - value), 0.0) for end in (low, high))
-    interval = float(np.fmin(low, value)), float(np.fmax(high, value))
-    return CorruptionError(value, ConfidenceInterval(*interval), "")
+    low, high = float(np.fmin(low, value)), float(np.fmax(high, value))
+    return CorruptionError(value, ConfidenceInterval(low, high), "")
 
 
 def _check_same_kind(some: Sequence[_Errors]) -> None:

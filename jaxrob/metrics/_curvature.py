@@ -31,11 +31,8 @@ def bend(
     num_inputs: int | None,
     standard_errors: np.ndarray | None = None,
 ) -> Bend:
-    # Two triples of levels contain an interval: with the next level to the left, and
-    # with the next to the right, each at least half its width away. The estimate thus
-    # has the interval's own scale, since accuracy curves bend more in smaller
-    # intervals. A bend inside shows in both triples. A bend outside shows in only one
-    # of them, and counts for the interval that contains it.
+    # With the next level on either side, at least half its width away, so at its own
+    # scale: a bend inside shows in both triples, one outside in only one of them.
     needed, change, found = _both_sides(positions, values, num_inputs, standard_errors)
     both = found == 2
     largest = needed.max(axis=0)
@@ -224,9 +221,8 @@ def least_count(threshold: float, num_inputs: int) -> int:
 
 def flips(values: np.ndarray, share: np.ndarray, num_inputs: int | None) -> np.ndarray:
     """Returns the standard deviation of a value from the chord, for few inputs."""
-    # Between two levels with the same random numbers, single inputs turn wrong or right
-    # at levels of their own. The value is a bridge of as many steps as the ends differ
-    # by, at least one.
+    # With the same random numbers, single inputs turn wrong or right at levels of their
+    # own: a bridge of as many steps as the ends differ by, at least one.
     if num_inputs is None:
         return np.zeros(np.broadcast_shapes(values.shape[:-1], np.shape(share)))
     step = 1 / num_inputs

@@ -51,9 +51,8 @@ def worth_of(counts: Counts | ImageScores, measure: Measure | MeanScore) -> Wort
         # Kept for one measure; of others nothing is known.
         inputs = counts.groups.inputs * (counts.groups.measure == measure.name)
         return counts.groups._replace(inputs=inputs)
-    # The error is linearized: a sum over independent groups. Few of them tell its
-    # variance badly: it has the degrees of freedom of a chi square of this fourth
-    # moment, less one, without which intervals of 95 % held 92 % (simulated).
+    # The error is linearized, a sum over groups. Its variance has the freedom of a chi
+    # square of this fourth moment, less one, without which 95 % held 92 % (simulated).
     rows = []
     for value, errors, shares, groups in _linearized(counts, measure):
         sizes = np.bincount(groups, shares)

@@ -118,9 +118,8 @@ def accepted_share(left: np.ndarray, right: np.ndarray, threshold: float) -> np.
     return np.where(crosses, (np.maximum(left, right) - threshold) / rise, accepted)
 
 
-# How many standard deviations of single inputs' flips the lines of an `envelope` may be
-# off. With 0, intervals that end at a kink have up to 5 % less coverage than stated; 2
-# give no more than 1.5.
+# Standard deviations of single inputs' flips by which an `envelope` may be off: with 0,
+# intervals that end at a kink cover up to 5 % less; 2 give no more than 1.5.
 _FLIP_DEVIATIONS = 1.5
 
 

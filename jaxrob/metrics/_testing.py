@@ -139,11 +139,8 @@ def surely_better(
     values: np.ndarray, replicates: np.ndarray, confidence_level: float, freedom: float
 ) -> np.ndarray:
     """Returns which populations are significantly better than which, `[P, P]`."""
-    # All ordered pairs are tested at once, by the largest of their studentized
-    # differences, and again without those found, until nothing is found (Romano and
-    # Wolf 2005). The chance of a single false "better" is at most one less the
-    # confidence level, whatever the dependence. This is the stepwise set of Mogstad,
-    # Romano, Shaikh and Wilhelm (2024, "Inference for Ranks", section 3).
+    # All ordered pairs by the largest studentized difference, again without those found
+    # (Romano and Wolf 2005): Mogstad et al. 2024, "Inference for Ranks", section 3.
     number = len(values)
     first, second = np.nonzero(~np.eye(number, dtype=bool))
     differences = values[first] - values[second]
@@ -202,10 +199,8 @@ def clopper_pearson(
     return np.where(hits == 0, 0.0, low), np.where(misses == 0, 1.0, high)
 
 
-# Evidence says on which side of a threshold the measure of all N inputs lies, from a
-# few in random order, without replacement. Each is the logarithm of a test martingale:
-# if the measure lies on the other side, the probability that it ever reaches
-# log(1 / e) is at most e, however often it is looked at (Ville's inequality).
+# Evidence that the measure of all N inputs lies on a side: the logarithm of a test
+# martingale, which reaches log(1 / e) with probability e at most else (Ville).
 
 # The prior of counts holds this many numbers of right answers beyond the threshold, at
 # distances spaced evenly on a logarithmic scale, from `_LEAST_GAP` sqrt(N).
@@ -224,9 +219,8 @@ def count_evidence(
     right: np.ndarray, seen: np.ndarray, total: int, least: int
 ) -> Evidence:
     """Tests whether at least `least` of all N inputs are right, from those seen."""
-    # It is the prior-posterior ratio (Waudby-Smith and Ramdas, "Confidence sequences
-    # for sampling without replacement", NeurIPS 2020). The prior of each side is
-    # uniform in the logarithm of the distance from the threshold.
+    # The prior-posterior ratio (Waudby-Smith and Ramdas, NeurIPS 2020), of a prior that
+    # is uniform in the logarithm of the distance from the threshold on each side.
     right, seen = np.broadcast_arrays(np.asarray(right), np.asarray(seen))
     return Evidence(
         _log_ratio(right, seen, total, least - 1, _prior_counts(total, least - 1, 1)),

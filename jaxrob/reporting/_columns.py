@@ -412,9 +412,8 @@ _LIGATURES = re.compile("(?<=f)(?=[fil])")
 
 def escaped(text: str) -> str:
     r"""Returns a text with invisible characters as \u0007; no two texts become one."""
-    # Line breaks, control characters and those that reverse the direction of writing
-    # are invisible. A backslash before a "u" is written \u005c, so that it is no
-    # escape.
+    # Line breaks, control characters and those that reverse writing are invisible. A
+    # backslash before a "u" is written \u005c, so that it is no escape.
     text = re.sub(r"\\(?=[uU])", r"\\u005c", text)
     return "".join(
         (r"\u%04x" if ord(one) < 0x10000 else r"\U%08x") % ord(one)
@@ -426,9 +425,8 @@ def escaped(text: str) -> str:
 
 def cell(text: str) -> str:
     """Returns a text that no spreadsheet takes for a formula."""
-    # As OWASP advises, an apostrophe comes before one that begins with =, +, - or @,
-    # also after spaces or in full width; and before one that begins with an apostrophe,
-    # so that no two texts become one.
+    # As OWASP advises, an apostrophe comes before =, +, - or @, also after spaces or in
+    # full width; and before an apostrophe, so that no two texts become one.
     text = escaped(text)
     first = unicodedata.normalize("NFKC", text.lstrip()[:1])[:1]
     return f"'{text}" if first and first in "=+-@'" else text

@@ -386,8 +386,8 @@ def _difference(new: Assessment, old: Assessment, number: int) -> Difference:
         if not math.isnan(found.difference):
             one, at_once = found.confidence_interval, joint.confidence_interval
             # Two bootstraps may differ in the last digits.
-            ends = min(one.low, at_once.low), max(one.high, at_once.high)
-            at_once = ConfidenceInterval(*ends)
+            low, high = min(one.low, at_once.low), max(one.high, at_once.high)
+            at_once = ConfidenceInterval(low, high)
             return Difference(new.alteration, found.difference, one, at_once)
     except ValueError as error:
         reason = str(error)

@@ -119,9 +119,8 @@ ROUNDED = (
 
 def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
     """Returns one of `number` intervals with simultaneous coverage, by Bonferroni."""
-    # NaN for measures whose interval is a bootstrap's, because a thousand resamples are
-    # too few for it, and from few images, whose number was chosen for one confidence
-    # level.
+    # NaN for a bootstrap's intervals, because a thousand resamples are too few for it,
+    # and from few images, whose number was chosen for one confidence level.
     if number == 1:
         return one.confidence_interval.low, one.confidence_interval.high
     measure = any_measure(one.measure)
@@ -149,9 +148,8 @@ class Warned(NamedTuple):
 def by_cause(
     assessments: Sequence[Assessment], roma: RomaResult | None = None
 ) -> tuple[Warned, ...]:
-    # Likely mistakes come first, because they may make the numbers meaningless. Signs
-    # that few levels, or few images, mislead come after them. Warnings that differ only
-    # in numbers have one cause.
+    # Likely mistakes come first: the numbers may be meaningless. Warnings that differ
+    # only in numbers have one cause.
     found: dict[str, list[tuple[str, str]]] = {}
     worst: dict[str, int] = {}
     for one in assessments:

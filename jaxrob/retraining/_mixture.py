@@ -144,9 +144,8 @@ def mixture(
     subsets: Sequence[Subset], levels: str = "random", candidates: int = 1
 ) -> Callable[[int], Batches]:
     """Returns batches of all copies in random order, mixed as evenly as possible."""
-    # Every batch holds each subset in the same proportion, up to an image or two. To
-    # keep shapes static, a step reads and alters as many images of each subset as any
-    # batch holds, but trains only on those of its batch.
+    # Subsets keep their proportions, up to an image or two. Shapes are static: a step
+    # alters as many of each subset as any batch holds, and trains on its batch's.
     total = sum(subset.size for subset in subsets)
     parts = [
         f"{subset.copies} of {len(subset.images)}, "

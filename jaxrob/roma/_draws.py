@@ -233,9 +233,8 @@ def _log_probabilities(work: Work, images: jax.Array, keys: jax.Array) -> jax.Ar
 
 def _written(lines: jax.Array) -> jax.Array:
     """Perturbed images as lines of pixels, which a TPU writes before it classifies."""
-    # Else it draws in the layout of the first convolution, which pads channels. By a
-    # v5e's compiler 22.8 ms, not 27.3 (MNIST CNN, 64,000 draws); 47.7, not 58.1 (IDC
-    # CNN); but 34.4, not 30.3 (residual network).
+    # Else it draws in the first convolution's layout, with padded channels. On a v5e:
+    # 22.8 ms for 27.3 (MNIST CNN), 47.7 for 58.1 (IDC), but 34.4 for 30.3 (residual).
     return jax.lax.platform_dependent(
         lines, tpu=jax.lax.optimization_barrier, default=lambda lines: lines
     )

@@ -308,9 +308,8 @@ def _kinds(rows: np.ndarray) -> tuple[list[tuple[int, int]], np.ndarray]:
 
 def _sources(uniform: jax.Array, farthest: jax.Array, chains: bool) -> jax.Array:
     """Returns the pixel whose value each pixel takes in one round, int32 `[H * W]`."""
-    # The benchmark goes from the last pixel to the first and gives each the current
-    # value of another. If the other pixel came earlier, it has already taken a value
-    # from elsewhere, and so on: chains, whose ends are found by doubling the steps.
+    # The benchmark gives each pixel, from last to first, the current value of another,
+    # which may have one from elsewhere: chains, whose ends doubling the steps finds.
     height, width = uniform.shape
     row = jnp.arange(height, dtype=jnp.int32)[:, None]
     column = jnp.arange(width, dtype=jnp.int32)

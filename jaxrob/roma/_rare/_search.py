@@ -424,9 +424,8 @@ def _stretched(
 def _stretch(
     ball: TiltedBall, tilt: Tilt, slope: jax.Array, u: jax.Array, gradients: jax.Array
 ) -> Stretch:
-    # Of a margin with the Hessian H in the tilt's normal coordinates, the points that
-    # count have the covariance (1 - theta H)^-1 (Breitung 1984). The principal
-    # components of the gradients are those of H up to sign, which the draws determine.
+    # Points that count have the covariance (1 - theta H)^-1, H the margin's Hessian
+    # (Breitung 1984), up to sign the gradients' principal components; draws tell it.
     scale, theta = ball.moments(tilt, slope).deviation, ball.theta(tilt, slope)
     assert scale is not None
     number = len(u)

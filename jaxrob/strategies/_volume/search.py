@@ -26,9 +26,8 @@ from jaxrob.strategies._volume.sides import (
     to_decide,
 )
 
-# Shares of the error by guarantee: of the counts' limits, for this data set and for the
-# population. The calibrated ones were simulated, because the search ends where the
-# interval is narrow enough.
+# Shares of the error of the counts' limits. The calibrated ones were simulated, because
+# the search ends where the interval is narrow enough.
 _OF_COUNTS = {"calibrated": 0.85, "proven": 0.9}
 _OF_COUNTS_THERE = {"calibrated": 0.6, "proven": 0.7}
 # Calibrated: the error of a level's decision, in half widths, and the share of it that
