@@ -237,9 +237,9 @@ def checked_traceable(name: str, value: Any, shape: str) -> jax.Array:
 
 
 def as_written(value: Any) -> np.ndarray:
-    """In float64; of float32 the shortest decimal, or 0.85 were 0.8500000238."""
+    """A float64 copy; of float32 the shortest decimal, or 0.85 were 0.8500000238."""
     is_narrow = getattr(value, "dtype", None) in (np.float16, np.float32)
-    return np.asarray(np.asarray(value).astype(str) if is_narrow else value, float)
+    return np.array(np.asarray(value).astype(str) if is_narrow else value, float)
 
 
 def _is_number(value: Any) -> bool:
