@@ -9,7 +9,6 @@ import enum
 import functools
 import hashlib
 import inspect
-import re
 import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,10 +36,6 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 Parts = Iterator[str | np.ndarray]
 # Yields the identifying parts of a framework's own value; None for other values.
 Describe = Callable[[Any], Parts | None]
-
-
-def stable_repr(value: Any) -> str:
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 def digest(parts: Iterable[str | np.ndarray | jax.Array]) -> str:

@@ -28,6 +28,7 @@ from jaxrob._engine.provenance import dataset_fingerprint
 from jaxrob._identity.identity import digest, host_array, traced
 from jaxrob._identity.program import fingerprint_of
 from jaxrob._keys import check_key, checked_key, host_generator
+from jaxrob._numbers import as_floats
 from jaxrob.training._step import (
     Batches,
     Network,
@@ -104,7 +105,7 @@ def fit(
       TypeError: if `dataset` is not a `Dataset` in memory.
       ValueError: if a number is out of its range, a label is not a class of the module,
         both `epochs` and `images_seen` are given, or the checkpoints are damaged, or
-        come from a training with other settings or another optimiser.
+        come from a training of another module, optimiser or other settings.
       FloatingPointError: if the loss is no longer finite.
     """
     check_training(
@@ -147,13 +148,14 @@ def fit(
     state = put(state, replicated(over))
     checkpoints, done = None, 0
     if checkpoint is not None:
-        # Its rates too, of which the state says nothing.
+        # What they compute, with rates and first weights: a name says nothing of it.
+        computed, _ = traced(network.trained, init_key, as_floats(dataset.images[:1]))
         updates, _ = traced(
             optimizer.update, state.params, state.optimizer, state.params
         )
         checkpoints = open_checkpoints(
             checkpoint,
-            module=network.description,
+            module=fingerprint_of(computed).digest,
             dataset=dataset_fingerprint(dataset),
             key=jax.random.key_data(key).tolist(),
             num_steps=schedule.num_steps,

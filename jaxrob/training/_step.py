@@ -16,7 +16,6 @@ from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import snapshot
 from jaxrob._dataset import Dataset
 from jaxrob._devices.mesh import ImageMesh, put, put_rows, replicated, sharded
-from jaxrob._identity.identity import digest, host_array, stable_repr
 from jaxrob._keys import is_key
 from jaxrob._numbers import as_floats
 
@@ -72,7 +71,11 @@ class Network(NamedTuple):
     train: Callable[..., tuple[jax.Array, Any]]
     evaluate: Callable[..., jax.Array]  # (params, others, images) -> outputs
     classifier: Callable[..., Classifier]  # (params, others, outputs)
-    description: str  # a text that identifies the module
+
+    def trained(self, key: jax.Array, images: jax.Array) -> Any:
+        params, others = self.start(key, images)
+        evaluated = self.evaluate(params, others, images)
+        return params, evaluated, self.train(params, others, images, key)
 
 
 def network_of(module: Any) -> Network:
@@ -107,7 +110,7 @@ def _of_linen(module: Any) -> Network:
     def classifier(params: Any, others: dict[str, Any], outputs: str) -> Classifier:
         return Classifier.from_linen(module, {"params": params, **others}, outputs)
 
-    return Network(start, train, evaluate, classifier, stable_repr(module))
+    return Network(start, train, evaluate, classifier)
 
 
 def _of_nnx(module: Any) -> Network:
@@ -145,15 +148,10 @@ def _of_nnx(module: Any) -> Network:
     def classifier(params: Any, others: Any, outputs: str) -> Classifier:
         return Classifier.from_nnx(merge(evaluating, params, rngs, others), outputs)
 
-    # Training starts from these weights, so they are part of its identity.
-    leaves = [pair for state in (params, others) for pair in state.items()]
-    weights = digest(part for path, leaf in leaves for part in (path, host_array(leaf)))
-    description = stable_repr(type(module)) + weights
-
     def start(key: jax.Array, images: jax.Array) -> tuple[Any, Any]:
         return params, others
 
-    return Network(start, train, evaluate, classifier, description)
+    return Network(start, train, evaluate, classifier)
 
 
 def _by_path(state: Any) -> tuple[dict[str, jax.Array], tuple[Any, list[str]]]:
