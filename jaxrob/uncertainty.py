@@ -82,7 +82,8 @@ def mutual_information(log_probabilities: jax.Array) -> jax.Array:
 
 def unknown_threshold(alpha: float) -> float:
     """The uncertainty above which a prediction is "unknown", 2024 paper, section 3."""
-    return 1.0 - checked_share("alpha", alpha)
+    # As it is written: 1 - 0.9 is less than 0.1.
+    return round(1.0 - checked_share("alpha", alpha), 15)
 
 
 def _largest(log_probabilities: jax.Array) -> float:

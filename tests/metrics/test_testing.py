@@ -23,18 +23,17 @@ quick = settings(deadline=None, max_examples=15)
 
 
 @quick
-@given(st.integers(0, 2**32), st.sampled_from([0, 0.3, 0.5, 1]))
-def test_counts_one_by_one(seed, alpha):
+@given(st.integers(0, 2**32), st.sampled_from([0, 5, 8]), st.sampled_from(["f4", "f8"]))
+def test_counts_one_by_one(seed, alpha, kind):
     rng = np.random.default_rng(seed)
     predicted, labels = rng.integers(3, size=(4, 25)), rng.integers(3, size=25)
-    uncertainty = rng.integers(0, 11, (4, 25)) / np.float32(10)
+    tenths = rng.integers(0, 11, (4, 25))
     expected = np.zeros((4, 2, 2), int)
-    for level in range(4):
-        for i in range(25):
-            unknown = uncertainty[level, i] > 1 - alpha
-            wrong = predicted[level, i] != labels[i]
-            expected[level, 0 if unknown else 1, 0 if wrong else 1] += 1
-    got = metrics.unknown_counts(predicted, labels, uncertainty, alpha)
+    for level, i in np.ndindex(4, 25):
+        is_decided = tenths[level, i] <= 10 - alpha
+        expected[level, int(is_decided), int(predicted[level, i] == labels[i])] += 1
+    uncertainty = (tenths / 10).astype(kind)
+    got = metrics.unknown_counts(predicted, labels, uncertainty, alpha / 10)
     np.testing.assert_array_equal(got, expected)
     assert got.dtype == np.int64
 
