@@ -32,7 +32,9 @@ from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
 _ONE_PIXEL = 1.001
 # Beside boxes, in names of what depends on where they are, or is of the picture.
 _OF_PLACES = re.compile(
-    "area|size|shape|cent(er|re)|point|mask|segm|poly|rle|coord|canvas|dim|^(hw|wh)$",
+    "area|size|shape|cent(er|re)|point|mask|segm|poly|rle|coord|canvas|dim|width|height|"
+    "angle|orient|rotat|yaw|heading|direction|bbox|pixel|"
+    r"^([xywh]\d?|hw|wh|left|right|top|bottom)$",
     re.IGNORECASE,
 )
 # Floats beside boxes that say nothing about places.

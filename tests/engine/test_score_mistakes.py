@@ -27,8 +27,8 @@ def share(outputs, masks):
     return ((outputs > 0.5) == masks).mean((1, 2))
 
 
-def values(score, levels=(0.0, 1.0), classifier=NETWORK, data=DATA):
-    return jaxrob.evaluate(classifier, data, BLUR, levels, score=score).values
+def values(score, levels=(0.0, 1.0), classifier=NETWORK, data=DATA, change=BLUR):
+    return jaxrob.evaluate(classifier, data, change, levels, score=score).values
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,8 @@ def test_a_box_in_the_first_pixel_and_images_without_boxes():
 @pytest.mark.parametrize(
     "name, part",
     [("masks", [BARS[1]]), ("rle", [{"counts": "0"}]), ("corners", [[1, 2], [3]])]
-    + [("size", [24, 24]), ("hw", [24]), ("cx", [6.5]), ("polys", ["1 2 3 4"])],
+    + [("size", [24, 24]), ("hw", [24]), ("cx", [6.5]), ("polys", ["1 2 3 4"])]
+    + [("angle", [30]), ("box_width", [4]), ("x", [3]), ("top", [2])],
 )
 def test_what_cannot_move_with_boxes_is_refused(name, part):
     turn = alterations.rotation(-90.0, 90.0, fill="constant")
@@ -226,15 +227,10 @@ def test_what_cannot_move_with_boxes_is_refused(name, part):
         lambda _, labels: [len(one["classes"]) == len(one["boxes"]) for one in labels],
         labels="boxes",
     )
-    values = jaxrob.evaluate(
-        DETECTOR, jaxrob.Dataset(BARS, labels), turn, [45.0], score=alike
-    ).values
-    np.testing.assert_array_equal(values, 1)
+    assert values(alike, [45.0], DETECTOR, jaxrob.Dataset(BARS, labels), turn) == [1]
     labels[-1][name] = part
     with pytest.raises(ValueError, match=name):
-        jaxrob.evaluate(
-            DETECTOR, jaxrob.Dataset(BARS, labels), turn, [0.0], score=alike
-        )
+        values(alike, [0.0], DETECTOR, jaxrob.Dataset(BARS, labels), turn)
 
 
 @pytest.mark.parametrize(
