@@ -101,7 +101,7 @@ def numbered(
 
 def _by_number(names: Sequence[str]) -> list[str]:
     """Sorts names that differ by numbers alone by these, others as texts."""
-    if len({_DIGITS.sub("0", name) for name in names}) > 1:
+    if len({_DIGITS.sub("0", name.casefold()) for name in names}) > 1:
         return sorted(names)
     return sorted(names, key=lambda one: [*map(int, _DIGITS.findall(one))])
 
@@ -194,10 +194,10 @@ def read_labels(
             raise ValueError(f"{place}: {row[0]!r} has no label")
         if pictures[picture] in labelled:
             raise ValueError(f"{place}: {row[0]!r} stands there twice")
-        if unknown := [name for name in columns if name not in header]:
+        if unknown := [name for name in columns if header.count(name) != 1]:
             raise ValueError(
-                f"{path}: its first row must name the column {unknown[0]!r}, which "
-                f"metadata asks for; it names {header or 'none'}"
+                f"{path}: its first row must name once the column {unknown[0]!r}, "
+                f"which metadata asks for; it names {header or 'none'}"
             )
         others = {*header[2:]} - {*columns}
         if header[1:2] and header[1] in columns and others:

@@ -105,7 +105,8 @@ def test_a_table_has_metadata_and_groups(folder):
             load(folder, labels=table, **more)
     bare = in_file(folder, "bare.csv", "dog/1.png,B,p2\ncat/2.png,A,p1\n")
     empty = in_file(folder, "empty.csv", rows.replace("p1", ""))
-    for labels in (bare, empty, "folders"):
+    twice = in_file(folder, "twice.csv", rows.replace("label", "patient"))
+    for labels in (bare, empty, twice, "folders"):
         with pytest.raises(ValueError, match="metadata"):
             load(folder, labels=labels, metadata=["scanner"], groups="patient")
 
@@ -165,7 +166,7 @@ def test_folders_that_are_numbers_need_their_order(folder):
         assert f"class_names={names}" in str(caught.value)
         found = load(folder.parent / "numbers", class_names=names)
         assert found.labels[sorted(order).index("10")] == names.index("10")
-    for some in (("-1", "0", "1"), ("class_9", "class_10")):
+    for some in (("-1", "0", "1"), ("class_9", "Class_10")):
         for name in some:
             shutil.copytree(folder / "ant", folder.parent / some[0] / name)
         with pytest.raises(ValueError, match="class_names"):
