@@ -204,7 +204,7 @@ def make_problem(
     apply_fn = params_apply_fn(module)
     params, fixed = _variables(module, jnp.asarray(dataset.images[0]), key)
     num_outputs = Classifier(
-        lambda variables, images: apply_fn(*variables, images), (params, fixed)
+        lambda both, images: apply_fn(*both, images), (params, fixed), "scores"
     ).num_classes(dataset.images.shape[1:])
     num_classes = checked.num_classes(num_outputs)
     check_labels_below(

@@ -129,6 +129,7 @@ def test_another_fit_and_its_curve_compile_nothing(data):
         ({"module": Flat(3), "head": "heteroscedastic"}, ValueError, "returns 3"),
         ({"module": Flat(2), "head": "heteroscedastic"}, ValueError, "two classes"),
         ({"module": Flat(2)}, ValueError, "labels"),
+        ({"module": Flat(1)}, ValueError, "two classes"),
         ({"module": Flat(500), "guide": "full_rank"}, ValueError, "5,000"),
         ({"module": lambda x: x}, TypeError, "module"),
         ({"key": 0}, TypeError, "key"),
