@@ -275,10 +275,18 @@ def _nothing() -> None:
     pass
 
 
-def fingerprinted_parts(value: T, names: Sequence[str], program: ClosedJaxpr) -> T:
+def fingerprinted_parts(
+    value: T, names: Sequence[str], program: ClosedJaxpr, again: ClosedJaxpr
+) -> T:
     """Gives functions of a dataclass, unless identifiable, their fingerprint."""
     functions = {name: getattr(value, name) for name in names}
     found = fingerprint_of(program)
+    if found.digest != fingerprint_of(again).digest:
+        raise ValueError(
+            f"{cast(Any, value).name} computes something else each time JAX traces it, "
+            "and one of these for all images: does it draw from NumPy or read a clock? "
+            "Draw by jax.random from the key that it is given"
+        )
     pins = {
         name: Fingerprinted(found.digest, function, found.on_host)
         for name, function in functions.items()

@@ -365,7 +365,8 @@ def fingerprinted_alteration(
     level = jax.ShapeDtypeStruct((), jnp.float32)
     key = jax.eval_shape(jax.random.key, 0)
     program, _ = traced(alteration, image, level, key)
-    found = fingerprinted_parts(alteration, ("fn", "prepare"), program)
+    again, _ = traced(alteration, image, level, key)
+    found = fingerprinted_parts(alteration, ("fn", "prepare"), program, again)
     return dataclasses.replace(
         found,
         representative=_fingerprinted_representative(alteration),

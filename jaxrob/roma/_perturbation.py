@@ -120,6 +120,7 @@ def fingerprinted_perturbation(
     # Its size is an input: another one is no other program.
     try:
         program, (found, _) = traced(all_of_it, key, image, 0.5, perturbation)
+        again, _ = traced(all_of_it, key, image, 0.5, perturbation)
     except Exception as error:  # The user's code may raise anything.
         what = f"perturbation {perturbation.name}, called with a key and an image,"
         raise failed_on_images(what, image_shape, error) from error
@@ -128,7 +129,7 @@ def fingerprinted_perturbation(
             f"{perturbation.name} must return an image of the shape {image_shape}; got "
             f"{found}"
         )
-    return fingerprinted_parts(perturbation, ("draw", "apply", "move"), program)
+    return fingerprinted_parts(perturbation, ("draw", "apply", "move"), program, again)
 
 
 # From here on components are independent, of 16 bits (L-infinity: epsilon / 32768,

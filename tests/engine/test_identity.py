@@ -239,6 +239,14 @@ def test_perturbations_that_differ_share_no_journal(pair, tmp_path):
     np.testing.assert_array_equal(draw(pair[0], path).hits, expected.hits)
 
 
+def test_draws_from_numpy_would_be_the_same_for_all_images():
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="own"):
+        assess(named(lambda image, level: image + level * rng.normal()))
+    with pytest.raises(ValueError, match="own"):
+        draw(dataclasses.replace(perturbation(1.0), draw=lambda *_: rng.random()))
+
+
 def test_another_size_of_a_perturbation_is_the_same_program():
     """A leaf, which no identity turns into a constant."""
     own = perturbation(1.0)
