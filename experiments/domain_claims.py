@@ -152,8 +152,8 @@ class TooLarge(BoxSearch):
         """Learns nothing more than the first levels."""
         return super().init(task)._replace(refinements=0)
 
-    def _learnt(self, task: Task, state: State, history: Any) -> State:
-        return state if state.model else super()._learnt(task, state, history)
+    def _learnt(self, task: Task, state: State) -> State:
+        return state if state.model else super()._learnt(task, state)
 
     def _candidate(self, task: Task, state: State, each: float) -> Box:
         del each

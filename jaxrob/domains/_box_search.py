@@ -48,6 +48,7 @@ class State(NamedTuple):
     box: Box | None = None
     fresh: np.ndarray = np.empty((0, 0))  # [n, d], in the box; nothing learnt them
     asked: int = 0  # how many of them
+    history: History = History()
     # "validated", "budget", or why there is none: "identity", "fixed", "model"
     status: str = ""
 
@@ -72,7 +73,7 @@ class BoxSearch:
 
     def init(self, task: Task) -> State:
         assert isinstance(task.identity, tuple)
-        first = models.exploration(task, len(task.identity), self.budget, others=1)
+        first = models.exploration(task, self.budget, others=1)
         points = np.concatenate([[task.identity], first])
         return State(points, points[:0])
 
@@ -80,25 +81,26 @@ class BoxSearch:
         self, task: Task, state: State, history: History
     ) -> tuple[Sequence[Request], State]:
         """Asks for levels to learn from, then for those that validate a box."""
+        state = state._replace(history=history)
         if not len(history.levels):
-            return self._within_budget(task, state, history, state.points)
+            return self._within_budget(task, state, state.points)
         if state.status:
             return [], state
         if state.box is not None:
-            return self._validated(task, state, history)
+            return self._validated(task, state)
         if state.model is None:
-            side, seen = _decided(task, history, state.points[:1])
+            side, seen = _decided(task, state, state.points[:1])
             if side[0] == REJECTED:
                 return [], state._replace(status="identity")
             if side[0] == OPEN:
-                return self._within_budget(task, state, history, state.points[:1], seen)
-        state = self._learnt(task, state, history)
+                return self._within_budget(task, state, state.points[:1], seen)
+        state = self._learnt(task, state)
         if not state.refinements:
-            return self._attempted(task, state, history)
+            return self._attempted(task, state)
         points = self._worth(task, state)
         joined = np.concatenate([state.points, points])
         state = state._replace(points=joined, refinements=state.refinements - 1)
-        return self._within_budget(task, state, history, points)
+        return self._within_budget(task, state, points)
 
     def result(self, task: Task, state: State) -> Found:
         """Returns nothing of a curve: the box is in the state."""
@@ -106,25 +108,20 @@ class BoxSearch:
         return Found()
 
     def _within_budget(
-        self,
-        task: Task,
-        state: State,
-        history: History,
-        points: np.ndarray,
-        seen: np.ndarray | int = 0,
+        self, task: Task, state: State, points: np.ndarray, seen: np.ndarray | int = 0
     ) -> tuple[Sequence[Request], State]:
         """Returns requests for some images more, unless they cost too much."""
         first = models.images_to_learn(task)
         more = np.where(seen, np.maximum(task.block, seen // 8), first)
         total = task.num_images or 1
         images = np.minimum(seen + np.broadcast_to(more, len(points)), total)
-        if spent(history) + (images - seen).sum() > self.budget:
+        if spent(state.history) + (images - seen).sum() > self.budget:
             return [], state._replace(status="budget")
         return requests(task, points, images), state
 
-    def _learnt(self, task: Task, state: State, history: History) -> State:
-        given = task, history, state.points, state.model
-        return state._replace(model=models.learnt(*given))
+    def _learnt(self, task: Task, state: State) -> State:
+        model = models.learnt(task, state.history, state.points, state.model)
+        return state._replace(model=model)
 
     def _candidate(self, task: Task, state: State, each: float) -> Box | None:
         """The largest box that the model accepts, of levels of so many images each."""
@@ -172,13 +169,11 @@ class BoxSearch:
         unsure = state.model.straddling(around, number)
         return np.concatenate([unsure, box.drawn(number, rng)])
 
-    def _attempted(
-        self, task: Task, state: State, history: History
-    ) -> tuple[Sequence[Request], State]:
+    def _attempted(self, task: Task, state: State) -> tuple[Sequence[Request], State]:
         """Draws the first of the levels that are to validate a new box."""
         number, error = state.attempt + 1, 1 - task.confidence_level
         levels = levels_needed(number, self.accepted_share, error)
-        left = self.budget - spent(history)
+        left = self.budget - spent(state.history)
         box = self._candidate(task, state, left / levels)
         if box is None:
             why = "model" if np.isnan(self.fixed).all() else "fixed"
@@ -190,48 +185,43 @@ class BoxSearch:
         mean, deviation = state.model.at(fresh)
         fresh = fresh[np.argsort(mean / deviation)]
         state = state._replace(attempt=number, box=box, fresh=fresh, asked=0)
-        return self._portion(task, state, history)
+        return self._portion(task, state)
 
-    def _portion(
-        self, task: Task, state: State, history: History
-    ) -> tuple[Sequence[Request], State]:
+    def _portion(self, task: Task, state: State) -> tuple[Sequence[Request], State]:
         asked = min(max(2 * state.asked, _PORTION), len(state.fresh))
         points = state.fresh[state.asked : asked]
-        state = state._replace(asked=asked)
-        return self._within_budget(task, state, history, points)
+        return self._within_budget(task, state._replace(asked=asked), points)
 
-    def _validated(
-        self, task: Task, state: State, history: History
-    ) -> tuple[Sequence[Request], State]:
+    def _validated(self, task: Task, state: State) -> tuple[Sequence[Request], State]:
         points = state.fresh[: state.asked]
-        side, seen = _decided(task, history, points)
+        side, seen = _decided(task, state, points)
         if (side == REJECTED).any():
-            return self._lowered(task, state, history, side)
+            return self._lowered(task, state, side)
         if (left := side == OPEN).any():
-            return self._within_budget(task, state, history, points[left], seen[left])
+            return self._within_budget(task, state, points[left], seen[left])
         if state.asked == len(state.fresh):
             return [], state._replace(status="validated")
-        return self._portion(task, state, history)
+        return self._portion(task, state)
 
     def _lowered(
-        self, task: Task, state: State, history: History, side: np.ndarray
+        self, task: Task, state: State, side: np.ndarray
     ) -> tuple[Sequence[Request], State]:
         """The model learns from the failed attempt, and tries a smaller box."""
         points = state.fresh[: state.asked]
-        known = answers(task, history, points)
+        known = answers(task, state.history, points)
         lowest = np.argsort(known.right / known.seen)[:_LEARNT]
         rejected = np.concatenate([state.rejected, points[side == REJECTED]])
         joined = np.concatenate([state.points, points[lowest]])
         state = state._replace(points=joined, rejected=rejected)
-        return self._attempted(task, self._learnt(task, state, history), history)
+        return self._attempted(task, self._learnt(task, state))
 
 
 def _decided(
-    task: Task, history: History, points: np.ndarray
+    task: Task, state: State, points: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns levels' sides, and how many images have been seen there."""
-    known = answers(task, history, points)
-    side = sides(task, history, known, _ERROR)
-    surely = sides(task, history, known, _ERROR_REJECTED)
+    known = answers(task, state.history, points)
+    side = sides(task, state.history, known, _ERROR)
+    surely = sides(task, state.history, known, _ERROR_REJECTED)
     side[(side == REJECTED) & (surely != REJECTED)] = OPEN
     return side, known.seen

@@ -30,14 +30,10 @@ class Strata(NamedTuple):
         return self.cells.drawn(np.concatenate(chosen), rng)
 
 
-def thirds(probability: np.ndarray) -> np.ndarray:
-    """Returns 0 where the model rejects, 1 where it is unsure, 2 where it accepts."""
-    return (probability > _UNLIKELY) * 1 + (probability > _LIKELY)
-
-
 def strata(cut: Cells, probability: np.ndarray) -> Strata:
     """Returns strata by the model's probability of acceptance in each cell."""
-    found = thirds(probability)
+    # 0 where the model rejects, 1 where it is unsure, 2 where it accepts.
+    found = (probability > _UNLIKELY) * 1 + (probability > _LIKELY)
     for side in (0, 2):
         # Levels in a stratum this small would cost more than they tell.
         if (found == side).mean() < _LEAST_VOLUME:

@@ -20,11 +20,10 @@ _TRIED, _STRADDLE = 2048, 1.96
 _CELLS, _AXES = 4096, 12
 
 
-def exploration(
-    task: Task, dimension: int, budget: int | None = None, others: int = 0
-) -> np.ndarray:
+def exploration(task: Task, budget: int | None, others: int = 0) -> np.ndarray:
     """Returns levels to learn from, `[m, d]`, if the budget pays them and others."""
     # Nothing else may count them.
+    dimension = np.size(task.lower)
     points = _sobol(dimension, _FIRST.get(dimension, 16 * dimension), task.seed)
     each = images_to_learn(task)
     least = each * (len(points) + others)
@@ -65,8 +64,7 @@ class Model(NamedTuple):
 
     def at(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the mean logit less the threshold's, and its deviation, `[n]`."""
-        mean, spread = self._spread(points)
-        variance = _variance(self.parameters) - np.square(spread).sum(axis=0)
+        mean, variance, _ = self._spread(points)
         return mean, np.sqrt(np.maximum(variance, 1e-9))
 
     def shares(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -77,9 +75,7 @@ class Model(NamedTuple):
 
     def straddling(self, points: np.ndarray, number: int) -> np.ndarray:
         # As Bryan et al. (2005); each point chosen makes those around it known.
-        mean, spread = self._spread(points)
-        variance = _variance(self.parameters) - np.square(spread).sum(axis=0)
-        chosen, known = [], spread
+        (mean, variance, known), chosen = self._spread(points), []
         for _ in range(number):
             gain = _STRADDLE * np.sqrt(np.maximum(variance, 0)) - np.abs(mean)
             # The same level would show the same images again.
@@ -92,29 +88,19 @@ class Model(NamedTuple):
             known, variance = np.vstack([known, new]), variance - np.square(new)
         return points[chosen]
 
-    def _spread(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _spread(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         shared = _covariance(self.parameters, self.points, points)
         spread = scipy.linalg.solve_triangular(self.factor, shared, lower=True)
-        return self.weights @ shared - self.threshold, spread
+        variance = math.exp(self.parameters[0]) + _CONSTANT
+        variance = variance - np.square(spread).sum(axis=0)
+        return self.weights @ shared - self.threshold, variance, spread
 
 
 def learnt(
     task: Task, history: History, points: np.ndarray, before: Model | None
 ) -> Model:
     """Fits a model to what is known at points of the unit cube, `[m, d]`."""
-    known, (low, high) = answers(task, history, points), task.bounds
-    least = (task.threshold - low) / (high - low)
-    return fitted(points, known.right, known.seen, least, before)
-
-
-def fitted(
-    points: np.ndarray,
-    right: np.ndarray,
-    seen: np.ndarray,
-    threshold: float,
-    before: Model | None = None,
-) -> Model:
-    """Fits a model to levels at which `right` of the images `seen` are right, `[m]`."""
+    (_, seen, right), (low, high) = answers(task, history, points), task.bounds
     # Mean scores, rescaled to [0, 1], times the images seen do as well as counts.
     wrong = seen - right
     noise = 1 / (right + 0.5) + 1 / (wrong + 0.5)
@@ -141,7 +127,8 @@ def fitted(
     covariance = _covariance(parameters, points, points) + np.diag(noise)
     factor = np.linalg.cholesky(covariance)
     weights = scipy.linalg.cho_solve((factor, True), logits)
-    images, share = float(seen.mean()), min(max(threshold, 0.0), 1.0)
+    images, share = float(seen.mean()), (task.threshold - low) / (high - low)
+    share = min(max(share, 0.0), 1.0)
     right_there, wrong_there = images * share + 0.5, images * (1 - share) + 0.5
     return Model(
         points,
@@ -159,10 +146,6 @@ _LOG_VARIANCE = math.log(0.02), math.log(200.0)
 _LOG_LENGTH = math.log(0.04), math.log(20.0)
 # Weak priors, normal on the logs: few levels do not determine lengths.
 _PRIOR_MEAN, _PRIOR_DEVIATION = math.log(0.6), 1.2
-
-
-def _variance(parameters: np.ndarray) -> float:
-    return math.exp(parameters[0]) + _CONSTANT
 
 
 def _covariance(

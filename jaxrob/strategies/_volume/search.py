@@ -146,7 +146,7 @@ class Volume:
                 "task.lower must be a tuple, of a jaxrob.Domain's alterations, for "
                 f"strategies.Volume; got {task.lower!r}"
             )
-        points = models.exploration(task, len(task.lower), self.budget)
+        points = models.exploration(task, self.budget)
         return State(points, points[:0], np.empty(0, int))
 
     def ask(
@@ -205,7 +205,9 @@ class Volume:
         error = _OF_COUNTS[self.guarantee] * (1 - task.confidence_level)
         if not self._is_proven:
             return Rule(error, False, 0.0, _FOUND_WRONG * self._error(task))
-        return Rule(error * _of_attempt(state), True, self._of_width(_SLACK))
+        others = (1 - _FIRST_ATTEMPT) / 2 ** max(state.attempt, 1)
+        share = _FIRST_ATTEMPT if state.attempt == 1 else others
+        return Rule(error * share, True, self._of_width(_SLACK))
 
     def _population(self, task: Task, state: State) -> tuple[float, float]:
         # Levels whose images show the side for all images of the kind.
@@ -347,12 +349,6 @@ class Volume:
         if not len(worth) and (numbers <= tally.numbers).all():
             numbers = np.ceil(1.05 * numbers)
         return numbers, worth[::-1]
-
-
-def _of_attempt(state: State) -> float:
-    """Returns an attempt's share of the error."""
-    others = (1 - _FIRST_ATTEMPT) / 2 ** max(state.attempt, 1)
-    return _FIRST_ATTEMPT if state.attempt == 1 else others
 
 
 def _look(task: Task, state: State, error: float) -> Look:
