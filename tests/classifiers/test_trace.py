@@ -424,8 +424,9 @@ def test_alterations_and_perturbations_are_traced_in_each_call():
     def of_perturbation():
         fingerprinted_perturbation(roma.from_sampler(draw), (4, 4, 1))
 
+    # Twice, so that draws made meanwhile are noticed.
     for ask in of_alteration, of_perturbation:
-        assert [traces(ask) for _ in range(2)] == [1, 1]
+        assert [traces(ask) for _ in range(2)] == [2, 2]
 
 
 @pytest.mark.slow
