@@ -143,10 +143,10 @@ class MeanScore:
     name: str  # its name as a measure, see `mean_named`
 
     def __call__(self, scores: ImageScores) -> np.ndarray:
-        values = checked_scores(scores).values
-        if np.isnan(values).any():
-            values = [row[~np.isnan(row)] for row in values]
-        return np.array([math.fsum(row) / len(row) for row in values])
+        rows = (row[~np.isnan(row)] for row in checked_scores(scores).values)
+        means = np.array([math.fsum(row) / len(row) for row in rows])
+        near = means.round(12)  # As written: that of 0.6, 0.8 and 1 is below 0.8.
+        return np.where(np.abs(means - near) < 4e-16, near, means)
 
     def checked(self, scores: ImageScores) -> ImageScores:
         return checked_scores(scores)

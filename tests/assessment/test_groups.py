@@ -169,9 +169,8 @@ def test_each_group_once():
     right = found.curve.predicted == found.curve.labels
     means = [right[:, names == name].mean(1) for name in np.unique(names)]
     np.testing.assert_allclose(each.values, np.mean(means, axis=0))
-    assert (
-        each.measure == "mean accuracy of groups" and "patient-" not in each.to_json()
-    )
+    assert each.measure == "mean accuracy of groups"
+    assert "patient-" not in each.to_json()
     again = jaxrob.Assessment.from_json(each.to_json())
     assert again.confidence_interval == each.confidence_interval
     assert jaxrob.compare(each, each).difference == 0

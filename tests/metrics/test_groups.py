@@ -109,6 +109,8 @@ def test_scores_of_groups():
     part = np.where(rng.random(scores.shape) < 0.5, scores, np.nan)
     low, high = metrics.bands(ImageScores(part, groups), "mean IoU")
     assert 0 < low[0] < np.nanmean(part) < high[0] < 1
+    exact = ImageScores(np.array([[0.6, 0.8, 1.0], [0.7, 0.7, 0.7]]))
+    assert any_measure("mean IoU")(exact).tolist() == [0.8, 0.7]
 
 
 def test_what_is_unknown_stays_open():
