@@ -1,6 +1,7 @@
 """Labels that follow the pixels: the truth is the altered picture of a drawn shape."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +38,7 @@ QUICK_MASKS, QUICK_BOXES = ["down, constant"], ["turn, edge"]
 FINE = 4
 
 
+@functools.cache
 def make_moving(factor=1):
     """Returns alterations whose labels move, for pictures `factor` times as large."""
     pixels = 6.5 * factor

@@ -28,6 +28,8 @@ name = "rain.py:rain"
 lower = 0.0
 upper = 1.0
 """
+# A few, because hypothesis takes seconds to list all characters.
+ODD = "ab :;,>=<.\"'\\\n\t\x00é°漢\u202e"
 
 
 def written(folder, text):
@@ -140,7 +142,7 @@ def test_others_are_refused(allowed):
     ),
     bound=drawn.floats(0, 1),
     at_most=drawn.booleans(),
-    alteration=drawn.none() | drawn.text(min_size=1).map(str.strip).filter(bool),
+    alteration=drawn.none() | drawn.text(ODD, min_size=1).map(str.strip).filter(bool),
 )
 def test_what_is_written_is_read_back(quantity, bound, at_most, alteration):
     sign = "<=" if at_most and not quantity.endswith(".low") else ">="
