@@ -35,10 +35,11 @@ def data(sizes, rng, **more):
 
 
 def assessed(dataset, strategy=LEVELS, threshold=0.8):
-    key = jax.random.key(3)
+    # Blocks of one size, which one program answers.
+    how = {"key": jax.random.key(3), "batch_size": 64}
     dim = brightness(-0.5, 0.5)
     return jaxrob.assess(
-        CLASSIFIER, dataset, dim, threshold=threshold, strategy=strategy, key=key
+        CLASSIFIER, dataset, dim, threshold=threshold, strategy=strategy, **how
     )
 
 
