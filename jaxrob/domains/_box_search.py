@@ -22,6 +22,8 @@ from jaxrob.strategies._volume.sides import (
 
 # The share of a box that the model may think rejected; half after each failure.
 _MOST_BAD = 0.0003
+# The first attempt's share of the error, because a second is seldom needed.
+_FIRST_ATTEMPT = 0.8
 # Parts of the images left that a box may be expected to take; the model may be wrong.
 _PAID = 0.88, 1.15, math.inf
 # Times that levels are added to learn from, around the box that the model thinks of.
@@ -55,7 +57,8 @@ class State(NamedTuple):
 
 def levels_needed(attempt: int, accepted_share: float, error: float) -> int:
     """So many fresh levels validate a box; the attempts' errors add up to one."""
-    own = error / (attempt * (attempt + 1))
+    rest = (1 - _FIRST_ATTEMPT) / max(attempt * (attempt - 1), 1)
+    own = error * (_FIRST_ATTEMPT if attempt == 1 else rest)
     left_out = (1 - accepted_share) * (1 - _MOST_WRONG)
     return math.ceil(math.log(own) / math.log1p(-left_out))
 
