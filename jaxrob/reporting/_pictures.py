@@ -13,7 +13,7 @@ from jaxrob._arguments.texts import required
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve, ScoreCurve
 from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._engine.provenance import alteration_fingerprint
+from jaxrob._engine.provenance import alteration_fingerprint, dataset_fingerprint
 from jaxrob._engine.step import UNALTERED
 from jaxrob._engine.tasks import alter
 from jaxrob._identity.identity import host_array
@@ -76,8 +76,8 @@ def pictures(
 
     Raises:
       TypeError: if an argument has a wrong type.
-      ValueError: if the assessment is of another alteration, key or number of images,
-        the images are no pictures, a key is missing, or `most` is out of range.
+      ValueError: if the assessment is of another alteration, key or data set, the
+        images are no pictures, a key is missing, or `most` is out of range.
     """
     _check(assessment, alteration, dataset)
     most = checked_integer("most", most, at_least=3, at_most=MOST_PICTURES)
@@ -260,16 +260,16 @@ def _images(
                 found[number] = np.asarray(batch.images[number - start])
         start += len(batch)
     length = sizes(assessment)[1]
-    # From few images only those that count are known: for a recall, one class's.
-    if start < length or (start > length and assessment.sampling is None):
+    known = assessment.provenance.get("dataset", {}).get("fingerprint")
+    same = assessment.is_stability or known in (None, dataset_fingerprint(dataset))
+    if start < length or not same:
         raise ValueError(
-            f"dataset must be the one assessed, of {length} images; got {start}"
+            f"dataset must be the one assessed, of {length} images; got {start} others"
         )
     images = np.stack([found[number] for number in numbers])
     if images.ndim != 4 or images.shape[3] not in CHANNELS:
         raise ValueError(
-            "dataset must hold images [N, H, W, C] with 1, 3 or 4 channels to be "
-            f"shown; got images of the shape {images.shape[1:]}"
+            f"dataset must be [N, H, W, C] of 1, 3 or 4 channels; got {images.shape}"
         )
     return images
 

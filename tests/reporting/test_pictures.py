@@ -139,11 +139,13 @@ def test_batches_and_counts_alone(monkeypatch):
 
 def test_what_does_not_go_together():
     flat = jaxrob.Dataset(np.float32(IMAGES.reshape(40, 9) / 255), LABELS.astype(int))
+    with pytest.raises(ValueError, match=r"dataset.*\[N, H, W, C\]"):
+        reporting.pictures(brighter(), BRIGHTER, flat)
     for arguments, name in (
         ((NOISE, DATASET), "key"),
         ((NOISE, DATASET, key(6)), "key"),
         ((NOISE, DATASET[:30], key()), "dataset.* 40 images; got 30"),
-        ((NOISE, flat, key()), r"dataset.*\[N, H, W, C\]"),
+        ((NOISE, DATASET[::-1], key()), "dataset"),
         ((BRIGHTER, DATASET), "alteration"),
         ((alterations.gaussian_noise(0.0, 0.2), DATASET, key()), "alteration"),
         ((alterations.gaussian_noise(0, 0.1, False), DATASET, key()), "alteration"),
