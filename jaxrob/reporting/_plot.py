@@ -225,7 +225,7 @@ def figure(
 
     Raises:
       ImportError: if matplotlib is missing.
-      ValueError: if the two sequences differ in length or are empty.
+      ValueError: if the two sequences differ in alterations or order, or are empty.
     """
     assessments = checked_sequence(
         "assessments", assessments, Assessment, "jaxrob.Assessment"
@@ -237,10 +237,10 @@ def figure(
     num_examples = checked_integer("num_examples", num_examples, at_least=1)
     check_key(key)
     copies = np.stack([_checked_image(image)] * num_examples)
-    if len(assessments) != len(alterations):
+    wanted = [one.alteration for one in assessments]
+    if (given := [one.name for one in alterations]) != wanted:
         raise ValueError(
-            f"assessments and alterations must be as many; got {len(assessments)} and "
-            f"{len(alterations)}"
+            f"alterations must be those of assessments, in order, {wanted}; got {given}"
         )
     columns = min(columns, len(assessments))
     rows = math.ceil(len(assessments) / columns)
