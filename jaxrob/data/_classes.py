@@ -100,8 +100,8 @@ def numbered(
 
 
 def _by_number(names: Sequence[str]) -> list[str]:
-    """Sorts names that differ by numbers alone by these, others as texts."""
-    if len({_DIGITS.sub("0", name.casefold()) for name in names}) > 1:
+    """Sorts names that differ by numbers alone, or begin with them, by these."""
+    if len({re.sub(r"^[0-9].*|[0-9]+", "0", one.casefold()) for one in names}) > 1:
         return sorted(names)
     return sorted(names, key=lambda one: [*map(int, _DIGITS.findall(one))])
 
