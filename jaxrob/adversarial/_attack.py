@@ -188,7 +188,7 @@ def windowed_similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:
       b: images of the same shape.
 
     Returns:
-      float64 `[N]` in [-1, 1], computed in float32.
+      float64 `[N]` in [-1, 1], computed in float32: of flat images within 5e-4.
 
     Raises:
       ValueError: if the shapes differ, are not `[N, H, W, C]` or are too small.

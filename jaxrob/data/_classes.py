@@ -82,12 +82,12 @@ def numbered(
             return numbers.astype(np.int64), names
     if names is None:
         names = tuple(sorted(set(classes)))
-        is_wrapped = all(map(_WRAPPED.fullmatch, names))
-        if len(names) > 1 and (is_wrapped or _by_number(names) != [*names]):
+        if len(names) > 1 and all(map(_WRAPPED.fullmatch, names)):
             raise ValueError(
                 f"{places[0]}: {classes[0][:40]!r} is an integer in another form. "
                 "Write it plainly, or list the classes: class_names="
             )
+        check_sorted(names, path)
         check_looks(names, path)
     number = {name: label for label, name in enumerate(names)}
     missing = sorted(set(classes) - set(names))
@@ -127,15 +127,15 @@ def _number(text: str) -> float:
     return float(text) if _NUMBER.fullmatch(text) else math.nan
 
 
-def check_sorted(folders: Sequence[str], path: pathlib.Path) -> None:
-    """Rejects folders whose numbers are in another order than their sorted names."""
-    numbers = sorted(filter(_NUMBER.fullmatch, folders), key=_number)
-    numbers = numbers or _by_number(folders)
+def check_sorted(names: Sequence[str], path: pathlib.Path) -> None:
+    """Rejects classes whose numbers are in another order than their sorted names."""
+    numbers = sorted(filter(_NUMBER.fullmatch, names), key=_number)
+    numbers = numbers or _by_number(names)
     if numbers != sorted(numbers) or (numbers and _number(numbers[0]) < 0):
-        by_number = [*numbers, *sorted(set(folders) - set(numbers))]
+        by_number = [*numbers, *sorted(set(names) - set(numbers))]
         raise ValueError(
-            f"{path}: its folders are numbered, in an unknown order. Say "
-            f"class_names=classifier.class_names, class_names={sorted(folders)} as "
+            f"{path}: its classes are numbered, in an unknown order. Say "
+            f"class_names=classifier.class_names, class_names={sorted(names)} as "
             f"torchvision's ImageFolder, or class_names={by_number}"
         )
 

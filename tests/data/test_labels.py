@@ -238,7 +238,7 @@ def test_npz_files(tmp_path):
 )
 def test_integers_in_another_form_are_no_names(form):
     texts = [form.format(number) for number in (10, 2, 1)]
-    with pytest.raises(ValueError, match="plainly"):
+    with pytest.raises(ValueError, match="class_names"):
         _classes.numbered(texts, None, pathlib.Path("labels.csv"), texts)
 
 
