@@ -28,7 +28,7 @@ class _Network(NamedTuple):
 _NETWORKS = {
     "mlp": _Network(networks.MLP),
     "mnist_cnn": _Network(networks.MnistCNN),
-    "strided_cnn": _Network(networks.StridedCNN),
+    "strided_cnn": _Network(networks.StridedCNN, 20),
     "wide_strided_cnn": _Network(partial(networks.StridedCNN, features=(32, 64, 128))),
     # Stride 2 first: a quarter of the work, a few points less accurate.
     "resnet": _Network(partial(networks.ResNet, stem_stride=2)),

@@ -1,6 +1,7 @@
 """The command line `jaxrob`: its commands, their flags and exit statuses."""
 
 import contextlib
+import gc
 import importlib
 import re
 import sys
@@ -147,6 +148,8 @@ _COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    if arguments is None:
+        gc.disable()  # Until all is imported, of which nothing is garbage.
     with forgiving() as out:
         status = _main(list(sys.argv[1:] if arguments is None else arguments))
         out.flush()
@@ -191,6 +194,11 @@ def _ended(name: str, command: _Command, rest: list[str]) -> int:
             _check_words(command, words)
             # JAX is loaded from here on.
             part = importlib.import_module(f"jaxrob._command.{command.module}")
+            if not gc.isenabled():
+                gc.freeze()
+                # JAX's traces are many objects, and little of them is garbage.
+                gc.set_threshold(100_000, 20, 100)
+                gc.enable()
             verdict = getattr(part, f"run_{name}")(values, words)
     except flags.Error as error:
         say(_NO_BOOLEAN.sub("expected true or false", f"{error}"), name)
