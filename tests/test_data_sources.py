@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from jaxrob import Dataset
+from jaxrob import Alteration, Classifier, Dataset
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (7, 8, 9, 3), dtype=np.uint8)
 LABELS = np.arange(7) % 3
@@ -167,7 +167,10 @@ def test_boxes_stay_a_list(made, monkeypatch):
 
 @pytest.mark.parametrize("made", [as_is, Tensor, lambda one: {"mask": [one.data]}])
 def test_one_array_filled_again_and_again(made):
-    image, mask = IMAGES[:1].copy(), MASKS[:1].copy()
+    # Aligned, so that JAX shares its memory.
+    memory, mask = np.zeros(IMAGES[0].size + 64, np.uint8), MASKS[:1].copy()
+    image = memory[-memory.ctypes.data % 64 :][: IMAGES[0].size]
+    image = image.reshape(IMAGES[:1].shape)
 
     class Refilled(Indexed):
         def __getitem__(self, index):
@@ -178,7 +181,8 @@ def test_one_array_filled_again_and_again(made):
         def __iter__(self):
             for index in range(len(IMAGES)):
                 Refilled([])[index]
-                yield image, mask if made is as_is else np.array([made(mask[0]), 0])[:1]
+                masks = mask if made is as_is else np.array([made(mask[0]), 0])[:1]
+                yield jax.device_put(image) if made is as_is else image, masks
 
     for parts in (
         *wholes(Refilled(IMAGES)),
@@ -189,13 +193,16 @@ def test_one_array_filled_again_and_again(made):
         found = [label for part in parts for label in part.labels]
         found = [one["mask"][0] if isinstance(one, dict) else one for one in found]
         np.testing.assert_array_equal(found, MASKS)
+    same = Alteration("same", lambda image, level: image, 0.0, 1.0)
+    for found in same(image, 0.0), Classifier(lambda _, images: images).returned(image):
+        assert not np.shares_memory(found, image)
 
 
 def test_grey_images():
     grey = IMAGES[..., 0]
     pictures = pairs([Image.fromarray(one) for one in grey])
-    for items, given in ((pictures, {}), (pairs(grey), {"channels_first": False})):
-        dataset = Dataset.from_items(items, **given)
+    for items, first in ((pictures, None), (pairs(grey), False)):
+        dataset = Dataset.from_items(items, channels_first=first)
         np.testing.assert_array_equal(dataset.images, grey[..., None])
     # Not said to be images: any inputs.
     assert Dataset.from_items(pairs(grey)).images.shape == grey.shape

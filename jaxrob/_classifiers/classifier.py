@@ -462,6 +462,8 @@ class Classifier:
         check_type("images", images, jax.Array | np.ndarray, "an array [B, H, W, C]")
         if self.stochastic and keys is None:
             raise ValueError("the classifier is stochastic and needs keys; got None")
+        # JAX may read a NumPy array later, when it is filled with other images.
+        images = images.copy() if isinstance(images, np.ndarray) else images
         args = (images, keys) if self.stochastic else (images,)
         return self.apply_fn(self.variables, *args)
 

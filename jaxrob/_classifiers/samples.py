@@ -248,6 +248,9 @@ def _as_label(value: Any) -> Any:
 
 def _own(value: Any) -> Any:
     """Copies an array in memory: a source may fill the same one again."""
+    if isinstance(value, jax.Array):
+        # `jax.device_put` may share the memory of a NumPy array.
+        return jax.block_until_ready(value.copy())
     if isinstance(value, np.ndarray):
         value = plain_array("an array of a source", value, "an array").copy()
     return value

@@ -237,6 +237,8 @@ class Alteration:
             check_key(key)
         elif self.stochastic:
             raise ValueError(f"{self.name} is stochastic and needs a key; got key=None")
+        # JAX may read a NumPy array later, when it is filled with another image.
+        image = image.copy() if isinstance(image, np.ndarray) else image
         args = (image, key) if self.stochastic else (image,)
         return args if self.prepare is None else (self.prepare(*args),)
 
