@@ -165,9 +165,10 @@ def mc_dropout(
 ) -> Classifier:
     """Makes a classifier with uncertainty from a network with dropout (Monte Carlo).
 
-    Its samples are passes through the network with dropout active and all other layers
-    in evaluation mode. The units dropped depend on the image and the sample, never on
-    the level, so that levels are comparable.
+    Its samples are passes through the network with its dropout layers active and all
+    else in evaluation mode, the dropout inside Flax's attention too. The units dropped
+    depend on the image and the sample, never on the level, so that levels are
+    comparable.
 
     Example::
 
