@@ -1,6 +1,7 @@
 """Made-up domains, of accepted volumes known in closed form, and their images."""
 
 import dataclasses
+import functools
 import itertools
 import math
 import time
@@ -211,7 +212,9 @@ class Run(NamedTuple):
 
 def own_order(level: tuple[float, ...], task: strategies.Task) -> np.ndarray:
     """The order in which a level sees the images, `[N]`."""
-    return np.r_[tuple(own_blocks(Span(0, level, 0, task.num_images or 0), task))]
+    images = np.arange(task.num_images or 0)
+    blocks = own_blocks(Span(0, level, 0, len(images)), task)
+    return np.concatenate([images[block] for block in blocks])
 
 
 def run(
@@ -230,6 +233,7 @@ def run(
     order = rng.permutation(number)
     task = task._replace(lower=(0.0,) * d, upper=(1.0,) * d)
     task = task._replace(num_images=number, block=block_of(number))
+    own = functools.cache(lambda level: own_order(level, task))
 
     def answers(levels: np.ndarray) -> np.ndarray:
         if one.answers is not None:
@@ -238,7 +242,7 @@ def run(
             place = np.minimum((levels[:, :2] * _PATCHES).astype(int), _PATCHES - 1)
             row = place[:, 0] * _PATCHES + place[:, -1]
             right = numbers[row % patches] <= one.accuracy(levels)[:, None]
-        orders = (own_order(tuple(level), task) for level in levels.tolist())
+        orders = map(own, map(tuple, levels.tolist()))
         return np.array([some[order] for some, order in zip(right, orders)])
 
     start = time.perf_counter()

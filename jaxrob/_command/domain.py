@@ -1,7 +1,7 @@
 """`jaxrob domain`: several alterations at once, as one operating domain."""
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -12,23 +12,13 @@ from jaxrob._command import catalogue
 from jaxrob._command.assess import Request, written_request
 from jaxrob._command.define import Refused, Values, check_unplanned
 from jaxrob._command.ending import answers_are_there
-from jaxrob._command.flow import (
-    Replacing,
-    Write,
-    begun,
-    earlier_results,
-    finished,
-    verdict,
-)
+from jaxrob._command.flow import Replacing, run_beside
 from jaxrob._command.subject import (
     Subject,
-    announce,
     check_measure,
-    first_look,
     journal_of,
-    load_subject,
     mesh_of_all,
-    print_ranges,
+    ranges,
 )
 from jaxrob._engine.preflight import preflight
 from jaxrob.data._classes import Row, csv_rows
@@ -45,31 +35,27 @@ def run_domain(values: Values, words: Sequence[str]) -> str:
     check_measure(request.measure)
     _check_known(request, values)
     volume = _volume(values, request)
-    output = begun(values)
-    found = load_subject(values)
-    shape, frost = found.dataset.images.shape[1:], values.frost
-    some = [catalogue.made(one, shape, frost) for one in request.alterations]
-    domain = jaxrob.Domain(some)
-    profile = _profile(values.profile, domain)
-    replacing = Replacing(QUANTITIES, request.requirements)
-    earlier_results(output, found, replacing)
-    image, key = found.dataset.images[0], jax.random.key(values.seed)
-    preflight(found.classifier, found.dataset, [domain], image, key)
-    first_look(found, values.seed)
-    announce(found)
-    print_ranges(domain.alterations)
-    if values.dry_run:
-        print(f"{volume!r}; how many passes that takes depends on the answers")
-        return ""
 
-    def measure(write: Write) -> dict[str, Any]:
-        del write
-        done = _measured(found, domain, profile, request, volume, values)
-        _print_summary(done)
-        plan = {} if request.plan is None else {"plan": request.plan}
-        return {"domain": done} | plan
+    def prepare(found: Subject) -> tuple[str, Callable[[], dict[str, Any]]]:
+        shape, frost = found.dataset.images.shape[1:], values.frost
+        some = [catalogue.made(one, shape, frost) for one in request.alterations]
+        domain = jaxrob.Domain(some)
+        profile = _profile(values.profile, domain)
+        image, key = found.dataset.images[0], jax.random.key(values.seed)
+        preflight(found.classifier, found.dataset, [domain], image, key)
+        said = ranges(domain.alterations)
 
-    return verdict(finished(values, output, found, replacing, measure))
+        def measure() -> dict[str, Any]:
+            print(said)
+            done = _measured(found, domain, profile, request, volume, values)
+            _print_summary(done)
+            plan = {} if request.plan is None else {"plan": request.plan}
+            return {"domain": done} | plan
+
+        passes = "how many passes that takes depends on the answers"
+        return f"{said}\n{volume!r}; {passes}", measure
+
+    return run_beside(values, Replacing(QUANTITIES, request.requirements), prepare)
 
 
 def _check_known(request: Request, values: Values) -> None:

@@ -18,7 +18,13 @@ from jaxrob._command.results import (
     write_outcomes,
     write_reports,
 )
-from jaxrob._command.subject import Subject, join_hosts
+from jaxrob._command.subject import (
+    Subject,
+    announce,
+    first_look,
+    join_hosts,
+    load_subject,
+)
 from jaxrob._devices.mesh import is_first
 from jaxrob._files import lock
 from jaxrob.reporting import Requirement, Results
@@ -78,6 +84,24 @@ def finished(
     own = dataclasses.replace(alone, requirements=replacing.requirements, **new)
     write_outcomes(values, own)
     return own
+
+
+# Of a subject: what `--dry_run` prints, and what measures.
+Prepare = Callable[[Subject], tuple[str, Callable[[], dict[str, Any]]]]
+
+
+def run_beside(values: Values, replacing: "Replacing", prepare: Prepare) -> str:
+    """Measures what stands beside the assessments."""
+    output = begun(values)
+    found = load_subject(values)
+    dry, measure = prepare(found)
+    earlier_results(output, found, replacing)
+    first_look(found, values.seed)
+    announce(found)
+    if values.dry_run:
+        print(dry)
+        return ""
+    return verdict(finished(values, output, found, replacing, lambda write: measure()))
 
 
 def verdict(own: Results) -> str:

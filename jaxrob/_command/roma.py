@@ -1,7 +1,8 @@
 """`jaxrob roma`: estimates the probability of a misclassification near each picture."""
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -10,23 +11,9 @@ import jaxrob
 from jaxrob._arguments.checks import check_choice
 from jaxrob._arguments.texts import counted
 from jaxrob._command.define import Values
-from jaxrob._command.flow import (
-    Replacing,
-    Write,
-    begun,
-    earlier_results,
-    finished,
-    verdict,
-)
+from jaxrob._command.flow import Replacing, run_beside
 from jaxrob._command.results import required
-from jaxrob._command.subject import (
-    Subject,
-    announce,
-    first_look,
-    journal_of,
-    load_subject,
-    mesh_of_all,
-)
+from jaxrob._command.subject import Subject, journal_of, mesh_of_all
 from jaxrob.reporting._requirements import OF_ROMA, names_of
 from jaxrob.reporting._words import percent_of
 from jaxrob.roma import RomaResult
@@ -40,14 +27,9 @@ def run_roma(values: Values, words: Sequence[str]) -> str:
     del words
     check_choice("estimator", values.estimator, jaxrob.roma.ESTIMATORS)
     requirements = required(values.require, QUANTITIES)
-    output = begun(values)
-    found = load_subject(values)
-    replacing = Replacing(QUANTITIES, requirements)
-    earlier_results(output, found, replacing)
-    first_look(found, values.seed)
-    announce(found)
-    if values.dry_run:
-        budget = checked_budget(_budget(values), values.estimator, values.num_samples)
+    budget = checked_budget(_budget(values), values.estimator, values.num_samples)
+
+    def prepare(found: Subject) -> tuple[str, Callable[[], dict[str, Any]]]:
         low, high = fewest_and_most(
             values.estimator,
             len(found.dataset),
@@ -56,20 +38,14 @@ def run_roma(values: Values, words: Sequence[str]) -> str:
             values.half_width is None,
         )
         passes = f"{high:,}" if low == high else f"{low:,} to {high:,}"
-        print(f"{len(found.dataset)} images: {passes} forward passes")
-        return ""
+        dry = f"{len(found.dataset)} images: {passes} forward passes"
+        return dry, functools.partial(_estimated, found, values)
 
-    def measure(write: Write) -> dict[str, Any]:
-        del write
-        result = _estimated(found, values)
-        _print_summary(result)
-        return {"roma": result}
-
-    return verdict(finished(values, output, found, replacing, measure))
+    return run_beside(values, Replacing(QUANTITIES, requirements), prepare)
 
 
-def _estimated(found: Subject, values: Values) -> RomaResult:
-    return jaxrob.roma.assess(
+def _estimated(found: Subject, values: Values) -> dict[str, Any]:
+    result = jaxrob.roma.assess(
         found.classifier,
         found.dataset,
         epsilon=values.epsilon,
@@ -86,6 +62,8 @@ def _estimated(found: Subject, values: Values) -> RomaResult:
         journal=journal_of(values, "roma", found),
         progress=values.progress,
     )
+    _print_summary(result)
+    return {"roma": result}
 
 
 def _budget(values: Values) -> float | None:

@@ -269,7 +269,7 @@ def print_passes(
         print(f"  {one.name}: {images} images x {len(one.pictures.at)} recorded levels")
     if not (altered := [one for one in altered if one not in recorded]):
         return
-    print_ranges(altered)
+    print(ranges(altered))
     passes = images * number * len(altered)
     print(
         f"{counted(images, 'image')} x {levels} x "
@@ -280,9 +280,9 @@ def print_passes(
         print(f"{_said(few)}: at most about {passes:,} of these")
 
 
-def print_ranges(altered: Sequence[jaxrob.Alteration]) -> None:
-    for one in altered:
-        print(f"  {one.name} [{one.lower:g}, {one.upper:g}] {one.unit}".rstrip())
+def ranges(altered: Sequence[jaxrob.Alteration]) -> str:
+    lines = (f"  {a.name} [{a.lower:g}, {a.upper:g}] {a.unit}" for a in altered)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _levels(strategy: Strategy) -> tuple[int, int, int]:

@@ -283,7 +283,7 @@ def _log_ratio(
     if not len(others):
         return np.full(right.shape, -np.inf)
     each = _log_likelihood(right[..., None], seen[..., None], total, others)
-    mean = scipy.special.logsumexp(each, axis=-1) - np.log(len(others))
+    mean = np.logaddexp.reduce(each, axis=-1) - np.log(len(others))
     against = _log_likelihood(right, seen, total, np.array(null))
     impossible = np.isneginf(against) & ~np.isneginf(mean)
     with np.errstate(invalid="ignore"):

@@ -295,14 +295,14 @@ class Volume:
             new = numbers - tally.numbers
             if new.sum() > (_FEW_LEFT - 1) * tally.numbers.sum():
                 new = np.ceil(new * _ROUND)
-        asked = []
+        some = []
         steps = np.clip(look.price, task.block, np.maximum(look.seen, task.block))
         for i in worth.tolist():
             blocks = math.ceil(steps[i] / task.block)
             if blocks <= left:
-                number = int(look.seen[i] + steps[i])
-                asked += requests(task, state.points[[i]], number)
+                some.append(i)
                 left -= blocks
+        asked = requests(task, state.points[some], (look.seen + steps)[some])
         drawn, state = self._drawn(task, state, new, left)
         return [*asked, *drawn], state
 
