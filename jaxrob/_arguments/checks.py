@@ -248,7 +248,8 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, numbers.Real):
         return True
     is_array = isinstance(value, np.ndarray | np.generic | jax.Array)
-    return is_array and value.shape == () and _kind(value.dtype) in ("i", "f")
+    # Not bfloat16: 0.8 would be 0.80078125.
+    return is_array and value.shape == () and value.dtype.kind in "iuf"
 
 
 def _kind(dtype: Any) -> str | None:

@@ -25,8 +25,6 @@ from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob._devices.mesh import is_first, local, put, replicated
 from jaxrob._engine.execution import progress_bar
-from jaxrob._identity.identity import traced
-from jaxrob._identity.program import fingerprint_of
 from jaxrob._keys import checked_key
 from jaxrob.bayes._model import (
     Data,
@@ -172,13 +170,8 @@ def svi(
         )
     if optimizer is None:
         optimizer = _default_optimizer(epochs * (len(dataset) // batch_size))
-    # A kept program would not see what the module captures change.
-    likelihood, data = problem.likelihood, problem.data
-    images = jax.ShapeDtypeStruct((1, *data.images.shape[1:]), np.float32)
-    network, _ = traced(likelihood.apply_fn, data.params, data.fixed, images)
-    num_classes, network_digest = problem.num_classes, fingerprint_of(network).digest
     objective = _Objective(
-        likelihood, guide, num_classes, batch_size, num_particles, network_digest
+        problem.present, guide, problem.num_classes, batch_size, num_particles
     )
     variational, elbo = _maximised(
         problem, objective, optimizer, step_key, epochs, progress
@@ -202,7 +195,6 @@ class _Objective(NamedTuple):
     num_classes: int
     batch_size: int
     num_particles: int
-    network: str  # the digest of the network's program
 
 
 _State = tuple[Variational, optax.OptState]
@@ -317,7 +309,7 @@ def _loss(
     data: Data,
     objective: _Objective,
 ) -> jax.Array:
-    likelihood, guide, num_classes, batch_size, num_particles, _ = objective
+    likelihood, guide, num_classes, batch_size, num_particles = objective
     guide_key, noise_key = jax.random.split(key)
     bits = noise_bits(likelihood.head, noise_key, (batch_size, num_classes))
     # The plate itself would draw images independently, not as an epoch's permutation.
@@ -409,7 +401,7 @@ def nuts(
     )
     with jax.set_mesh(problem.mesh.mesh):
         key, bits = put((key, bits), replicated(problem.mesh))
-        sampler.run(key, likelihood, problem.data, bits)
+        sampler.run(key, problem.present, problem.data, bits)
     samples = local(sampler.get_samples()["params"]).astype(problem.initial.dtype)
     if not np.isfinite(samples).all():
         raise FloatingPointError("NUTS returned samples that are not finite")

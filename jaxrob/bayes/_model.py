@@ -35,7 +35,13 @@ from jaxrob._devices.mesh import (
     put,
     replicated,
 )
-from jaxrob._identity.identity import HashablePartial, hashable_partial
+from jaxrob._identity.identity import (
+    Fingerprinted,
+    HashablePartial,
+    hashable_partial,
+    traced,
+)
+from jaxrob._identity.program import fingerprint_of
 from jaxrob._numbers import as_floats, log_softmax, log_sum_exp
 from jaxrob._stored_images import StoredImages
 
@@ -108,7 +114,9 @@ def _net(num_points: int, dimensions: int) -> np.ndarray:
 def _variables(module: Any, image: jax.Array, key: jax.Array) -> tuple[Any, Any]:
     if isinstance(module, linen.Module):
         try:
-            fixed = dict(_init(key, image, module=module))
+            init = hashable_partial(_init_linen, module=module)
+            init = _present(init, key, as_floats(image)[None])
+            fixed = dict(_init(key, image, init=init))
         except Exception as error:  # The user's code may raise anything.
             raise failed_on_images("the module", image.shape, error) from error
         params = fixed.pop("params", {})
@@ -144,9 +152,19 @@ def as_dicts(variables: Any) -> Any:
     return nnx.to_pure_dict(variables) if is_state else variables
 
 
-@functools.partial(jax.jit, static_argnames="module")
-def _init(key: jax.Array, image: jax.Array, *, module: linen.Module) -> Any:
-    return module.init(key, as_floats(image)[None])
+def _init_linen(key: jax.Array, image: jax.Array, *, module: linen.Module) -> Any:
+    return module.init(key, image)
+
+
+@functools.partial(jax.jit, static_argnames="init")
+def _init(key: jax.Array, image: jax.Array, *, init: Fingerprinted) -> Any:
+    return init(key, as_floats(image)[None])
+
+
+def _present(function: Callable[..., Any], *args: Any) -> Fingerprinted:
+    """A kept program would not see what the module captures change."""
+    program, _ = traced(function, *args)
+    return Fingerprinted(fingerprint_of(program).digest, function)
 
 
 def _apply_linen(
@@ -166,7 +184,7 @@ def _apply_nnx(
 class Likelihood(NamedTuple):
     """The static part of the model: equal for equal modules and heads."""
 
-    apply_fn: HashablePartial
+    apply_fn: HashablePartial | Fingerprinted
     head: Head
 
 
@@ -186,6 +204,13 @@ class Problem(NamedTuple):
     initial: jax.Array  # `[D]`, the initial parameters, raveled
     unravel: Callable[[jax.Array], Any]  # converts such an array to nested dictionaries
     mesh: ImageMesh  # the devices, along one axis
+
+    @property
+    def present(self) -> Likelihood:
+        """With the module as it is now."""
+        (apply_fn, head), data = self.likelihood, self.data
+        image = jax.ShapeDtypeStruct((1, *data.images.shape[1:]), np.float32)
+        return Likelihood(_present(apply_fn, data.params, data.fixed, image), head)
 
 
 def make_problem(

@@ -98,6 +98,19 @@ def test_batches_weigh_as_much_as_the_whole(train):
     assert abs(parts / whole - 1) < 0.02
 
 
+def test_what_the_module_captures_may_change(train):
+    scale = np.ones(3)
+
+    class Scaled(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return Flat(3)(x) * scale
+
+    before = train(Scaled(), epochs=1, batch_size=64)
+    scale[2] = 3.0
+    assert not same(before.location, train(Scaled(), epochs=1, batch_size=64).location)
+
+
 @pytest.mark.slow
 def test_another_fit_and_its_curve_compile_nothing(data):
     def fit(seed):
