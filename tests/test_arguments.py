@@ -11,6 +11,8 @@ import jaxrob
 from jaxrob import adversarial, alterations, bayes, networks, retraining, roma, training
 from jaxrob.data._named import read_idx
 
+from .linear import linear
+
 KEY = jax.random.key(0)
 IMAGES = np.random.default_rng(0).random((8, 6, 6, 1), np.float32)
 LABELS = np.arange(8) % 2
@@ -28,13 +30,9 @@ def of_images(weights, images):
     return images.reshape(batch, -1) @ weights
 
 
-def of_anything(weights, images):
-    return images.reshape(len(images), -1) @ weights
-
-
 FEW = {"num_samples": 20, "estimator": "count", "key": KEY}
 CLASSIFIER = jaxrob.Classifier(of_images, WEIGHTS)
-FLAT_CLASSIFIER = jaxrob.Classifier(of_anything, WEIGHTS)
+FLAT_CLASSIFIER = jaxrob.Classifier(linear, WEIGHTS)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from jaxrob.domains._levels import checked_profile
 from jaxrob.networks import MLP
 from jaxrob.retraining._mixture import random_levels
 
+from .linear import linear
+
 KEY = jax.random.key(0)
 # Arrays of floats, and random words, in the text of a program.
 WIDE = re.compile(r"f64\[\d|bit_width=64|xf64>")
@@ -54,10 +56,6 @@ def test_keys():
         assert (jax.random.key_data(checked_key(key)) == one).all()
 
 
-def apply(weights, images):
-    return images.reshape(len(images), -1) @ weights
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator, norm", [("count", "l1"), ("importance", "l2"), ("splitting", "linf")]
@@ -68,7 +66,7 @@ def test_roma(estimator, norm):
     asked = {"num_samples": 64, "epsilon": 0.5, "norm": norm, "key": KEY, "delta": 0.5}
 
     def found():
-        classifier = jaxrob.Classifier(apply, weights)
+        classifier = jaxrob.Classifier(linear, weights)
         return roma.assess(classifier, images, estimator=estimator, **asked)
 
     with jax.enable_x64(True):
@@ -100,7 +98,7 @@ def test_draws_are_the_same():
 
 def test_strict_settings_of_jax_are_lifted_as_the_limits_say():
     images = np.random.default_rng(0).random((8, 8, 8, 1), np.float32)
-    classifier = jaxrob.Classifier(apply, np.eye(64, 3, dtype=np.float32) - 0.5)
+    classifier = jaxrob.Classifier(linear, np.eye(64, 3, dtype=np.float32) - 0.5)
     dataset = jaxrob.Dataset(images, np.arange(8) % 3)
     given = classifier, dataset, alterations.gaussian_blur(), [0.0, 1.0]
     plain = jaxrob.evaluate(*given).predicted

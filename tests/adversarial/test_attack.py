@@ -14,7 +14,7 @@ import jaxrob
 from jaxrob import adversarial
 from jaxrob.adversarial import Attack
 
-from ..assessment.documents import put
+from ..assessment.documents import assert_refused, put
 
 
 def attack(**changes):
@@ -46,27 +46,23 @@ def test_back_as_it_was_without_images():
     assert before.success.any() and not before.success.all()
 
 
-IMPLAUSIBLE = {
-    "success 1": (put("success", 0, 1), r"success\[0\]"),
-    "distance negative": (put("distance", 0, -0.5), "distance"),
-    "class half": (put("predicted", 0, 1.0), r"predicted\[0\]"),
-    "fewer": (put("labels", lambda some: some[1:]), "labels"),
-    "nothing": (lambda document: empty(document), "success"),
-}
-
-
 def empty(document):
     for name in document.keys() - {"format"}:
         document[name] = []
 
 
+IMPLAUSIBLE = {
+    "success 1": (put("success", 0, 1), r"success\[0\]"),
+    "distance negative": (put("distance", 0, -0.5), "distance"),
+    "class half": (put("predicted", 0, 1.0), r"predicted\[0\]"),
+    "fewer": (put("labels", lambda some: some[1:]), "labels"),
+    "nothing": (empty, "success"),
+}
+
+
 @pytest.mark.parametrize("name", IMPLAUSIBLE)
 def test_what_cannot_be_is_named(name):
-    change, message = IMPLAUSIBLE[name]
-    document = json.loads(attack().to_json())
-    change(document)
-    with pytest.raises(ValueError, match=message):
-        Attack.from_json(json.dumps(document))
+    assert_refused(attack().to_json(), *IMPLAUSIBLE[name], Attack.from_json)
 
 
 quick = settings(deadline=None, max_examples=10)
@@ -207,14 +203,13 @@ def similarity(a, b):
     )
 
 
+def adversariability(attack, similarity=similarity):
+    given = {"attack": attack, "similarity": similarity}
+    return adversarial.adversariability(CLASSIFIER, SIX, THREE, **given)
+
+
 def test_weighted_share_of_the_correct():
-    result = adversarial.adversariability(
-        CLASSIFIER,
-        SIX,
-        THREE,
-        attack=brighter([0.2, 0, 0.3, 0.25, -0.2, -0.4]),
-        similarity=similarity,
-    )
+    result = adversariability(brighter([0.2, 0, 0.3, 0.25, -0.2, -0.4]))
     # The second and the fourth have no example; the fourth does not count at all.
     assert result.value == pytest.approx((0.8 + 0.7 + 0.8 + 0.6) / 5, rel=1e-6)
     assert result.num_inputs == 5
@@ -227,13 +222,7 @@ def test_weighted_share_of_the_correct():
 
 def test_most_similar_of_several():
     first, second = [0.2, 0, 0.3, 0, 0, -0.4], [0.3, 0.3, 0.1, 0, 0, -0.1]
-    result = adversarial.adversariability(
-        CLASSIFIER,
-        SIX,
-        THREE,
-        attack=[brighter(first), brighter(second)],
-        similarity=similarity,
-    )
+    result = adversariability([brighter(first), brighter(second)])
     best = np.float32([0.2, 0.3, 0.1, 0, 0, -0.1])
     np.testing.assert_array_equal(result.attack.images, SIX + best[:, None, None, None])
     np.testing.assert_array_equal(result.attack.success, best != 0)
@@ -244,13 +233,8 @@ def test_negative_similarity_counts_as_none_but_beats_failure():
     def opposite(a, b):
         return -similarity(a, b)
 
-    result = adversarial.adversariability(
-        CLASSIFIER,
-        SIX,
-        THREE,
-        attack=[brighter([0] * 6), brighter([0.2] + [0] * 5)],
-        similarity=opposite,
-    )
+    attacks = [brighter([0] * 6), brighter([0.2] + [0] * 5)]
+    result = adversariability(attacks, opposite)
     assert result.value == 0 and result.success_rate == 1 / 5
     assert result.attack.success[0]
 

@@ -10,6 +10,8 @@ import pytest
 import jaxrob
 from jaxrob import adversarial
 
+from ..linear import linear as three_classes
+
 SHAPE = (5, 5, 1)
 
 
@@ -116,10 +118,6 @@ def test_a_column_of_probabilities_taken_for_logits_is_said():
 FLAT_IMAGES = np.random.default_rng(0).random((20, 4, 4, 1)).astype(np.float32)
 WEIGHTS = np.random.default_rng(1).standard_normal((16, 3)).astype(np.float32)
 FLAT_LABELS = (FLAT_IMAGES.reshape(20, 16) @ WEIGHTS).argmax(axis=1)
-
-
-def three_classes(weights, images):
-    return images.reshape(len(images), -1) @ weights
 
 
 def softmax(weights, images):

@@ -7,7 +7,7 @@ from scipy import ndimage, stats
 from jaxrob.alterations import defocus_blur, gaussian_blur, motion_blur, pixelation
 from jaxrob.alterations._lens import moved, ready_for_line
 
-from .pictures import apply, assert_near, random_image, random_key
+from .pictures import apply, assert_near, by_channel, random_image, random_key
 
 # Twice the sum of two errors: the kernel is truncated at 5 times the range's upper end,
 # beyond which lies a share of 6e-7 along each axis, and sums in float32 of values up to
@@ -81,11 +81,9 @@ def disk(radius):
 
 
 def convolved(image, kernel):
-    planes = [
-        ndimage.convolve(np.float64(image[..., k]), kernel, mode="mirror")
-        for k in range(image.shape[-1])
-    ]
-    return np.stack(planes, -1)
+    return by_channel(
+        lambda plane: ndimage.convolve(plane, kernel, mode="mirror"), image
+    )
 
 
 # The first range uses shifts, the second a spectrum.

@@ -15,7 +15,7 @@ from jaxrob.alterations._geometric import ROTATION
 from jaxrob.alterations._lens import OWN_SHIFTS, SHIFTS
 from jaxrob.alterations._resample import BILINEAR, GRID
 
-from .pictures import assert_near, random_image
+from .pictures import assert_near, by_channel, random_image
 
 # As in the alterations' own tests: positions are off by 1e-7 of the image's size.
 TOLERANCE = 2e-5
@@ -42,20 +42,15 @@ def by_all(forms, *operands, **static):
 
 def sampled(image, rows, columns, mode):
     """Returns SciPy's bilinear values of all channels at the positions."""
-    planes = [
-        ndimage.map_coordinates(plane, [rows, columns], order=1, mode=mode)
-        for plane in np.moveaxis(image.astype(float), -1, 0)
-    ]
-    return np.stack(planes, -1)
+    of_one = functools.partial(ndimage.map_coordinates, order=1, mode=mode)
+    return by_channel(lambda plane: of_one(plane, [rows, columns]), image)
 
 
 def correlated(image, kernel):
     """Correlates each channel with the kernel, edge pixels repeated."""
-    planes = [
-        ndimage.correlate(image[..., k].astype(float), kernel, mode="nearest")
-        for k in range(image.shape[-1])
-    ]
-    return np.stack(planes, -1)
+    return by_channel(
+        lambda plane: ndimage.correlate(plane, kernel, mode="nearest"), image
+    )
 
 
 @pytest.mark.parametrize("part", PARTS)

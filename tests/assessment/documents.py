@@ -1,6 +1,8 @@
 """Changes of documents, as by an editor or by another program."""
 
+import base64
 import json
+import zlib
 
 import pytest
 
@@ -45,3 +47,14 @@ def assert_refused(text, change, message=None, read=Assessment.from_json, **how)
     new = changed(text, change, **how)
     with pytest.raises(ValueError, match=message):
         read(new)
+
+
+def packed(array):
+    """An array as a document holds it."""
+    data = base64.b64encode(zlib.compress(array.tobytes())).decode()
+    return {"dtype": array.dtype.name, "base64_zlib": data}
+
+
+def journal_line(text):
+    """A line of a journal, with the checksum that fits."""
+    return b"%08x %s\n" % (zlib.crc32(text), text)

@@ -336,17 +336,12 @@ def test_replicates_without_the_class_are_left_out():
     assert found.p_value == found.mean_p_value == 1
 
 
-def with_shares_right(rng, shares, total):
-    """Two assessments whose answers are right by chance, alike at all levels."""
-    return [
-        with_limits(np.where(right, 2.0, -1.0), np.linspace(0, 1, 5), 0.8)
-        for right in rng.random((2, total)) < np.reshape(shares, (2, 1))
-    ]
-
-
 def test_the_mean_tells_where_both_are_accepted_everywhere():
-    rng = np.random.default_rng(6)
-    better, worse = with_shares_right(rng, (0.933, 0.858), 1000)
+    # Answers are right by chance, alike at all levels.
+    better, worse = (
+        with_limits(np.where(right, 2.0, -1.0), np.linspace(0, 1, 5), 0.8)
+        for right in np.random.default_rng(6).random((2, 1000)) < [[0.933], [0.858]]
+    )
     found = compare(better, worse)
     assert (found.difference, found.confidence_interval) == (0, (0, 0))
     assert found.p_value == 1 > 0.01 > found.mean_p_value

@@ -10,6 +10,7 @@ from jaxrob._assessment.explore import jumps
 from jaxrob._dataset import check_labels_below
 from jaxrob.metrics._bands import num_resamples
 
+from ..linear import linear
 from .documents import assert_refused, put
 from .test_few import assess
 from .test_serialization import assessment
@@ -125,11 +126,7 @@ MUCH_DARKER = alterations.brightness(-0.9, 0.0)
 WEIGHTS = STABLE_RANDOM.normal(size=(2, 36, 4)).astype(np.float32)
 
 
-def apply(weights, images):
-    return images.reshape(len(images), -1) @ weights
-
-
-NETWORK, OTHER = (jaxrob.Classifier(apply, some) for some in WEIGHTS)
+NETWORK, OTHER = (jaxrob.Classifier(linear, some) for some in WEIGHTS)
 
 
 def assessed(network, labels=None):

@@ -30,7 +30,7 @@ from jaxrob.alterations import (
 from jaxrob.alterations._alteration import doubts, settings, words
 from jaxrob.alterations.corruptions import contrast
 
-from .documents import assert_refused, changed, drop, put
+from .documents import assert_refused, changed, drop, packed, put
 from .test_few import assess
 
 
@@ -192,15 +192,8 @@ def test_what_is_written_otherwise_is_the_same():
     assert after.provenance["alteration"] is None
 
 
-def packed(array):
-    return {
-        "dtype": array.dtype.name,
-        "base64_zlib": base64.b64encode(zlib.compress(array.tobytes())).decode(),
-    }
-
-
 DATA = "base64_zlib"
-DIAGNOSTICS, FACTS = "diagnostics", "provenance"
+FACTS = "provenance"
 # What was taken for an assessment, or raised another error; and what is named.
 IMPLAUSIBLE = {
     "format": (put("format", "jaxrob assessment 0"), "format"),

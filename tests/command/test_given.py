@@ -255,7 +255,7 @@ def test_an_imported_module_counts(folder):
 
 
 def test_neither_journal_nor_results_answer_for_another_network(
-    place, jaxrob_command, tmp_path
+    place, assess, tmp_path
 ):
     shutil.copy(place / "net.py", tmp_path / "net.py")
     means = np.load(place / "means.npy")
@@ -264,12 +264,9 @@ def test_neither_journal_nor_results_answer_for_another_network(
         np.save(tmp_path / "means.npy", means)
         user_code._modules.clear()
         user_code._read.clear()
-        return jaxrob_command(
-            "assess", f"--classifier={tmp_path / 'net.py'}:net", "--images=pictures",
-            "--channels=grey", "--alterations=brightness", "--levels=3", "--pictures=0",
-            "--noprogress", f"--journal={tmp_path / 'journal'}",
-            f"--output={tmp_path / output}",
-        )  # fmt: skip
+        named = f"--classifier={tmp_path / 'net.py'}:net"
+        kept = f"--journal={tmp_path / 'journal'}", f"--output={tmp_path / output}"
+        return assess(named, *kept)
 
     assert assessed(means, "first")[0] == 0
     for output, says in (

@@ -304,14 +304,13 @@ def test_dct_scaling_leaves_png_whole_and_is_said(tmp_path):
     assert "DCT scaling" in dataset._reading["decoding"]
 
 
-def shard(path, start, stop, labels=".cls", kind="png"):
+def shard(path, start, stop):
     files = {}
     for i in range(start, stop):
-        files[f"./x/{i:02}.{kind}"] = FILES[f"{i // 20}/{i:02}.png"]
+        files[f"./x/{i:02}.png"] = FILES[f"{i // 20}/{i:02}.png"]
         files[f"./x/{i:02}.json"] = b'{"label": %d, "name": "n%d"}' % (i // 20, i // 20)
         files[f"./x/{i:02}.seg.png"] = b"another field"
-        if labels:
-            files[f"./x/{i:02}{labels}"] = b"%d\n" % (i // 20)
+        files[f"./x/{i:02}.cls"] = b"%d\n" % (i // 20)
     files["./._x"] = files["./Thumbs.db"] = b"of a system"
     return write_tar(path, files, "w")
 

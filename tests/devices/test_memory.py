@@ -16,6 +16,8 @@ from jaxrob._devices.mesh import checked_mesh, put_whole
 from jaxrob._engine import blocks, execution
 from jaxrob.alterations import gaussian_noise
 
+from ..linear import linear
+
 
 def thread_count():
     return sum(t.name.startswith("jaxrob-prefetch") for t in threading.enumerate())
@@ -71,10 +73,6 @@ RANDOM = np.random.default_rng(0)
 IMAGES = RANDOM.integers(0, 256, (90, 6, 6, 1), np.uint8)
 WEIGHTS = RANDOM.normal(size=(36, 4)).astype(np.float32)
 LABELS = (IMAGES.reshape(90, 36) @ WEIGHTS).argmax(1)
-
-
-def linear(weights, images):
-    return images.reshape(len(images), -1) @ weights
 
 
 CLASSIFIER = jaxrob.Classifier(linear, WEIGHTS)

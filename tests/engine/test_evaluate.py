@@ -17,6 +17,8 @@ from jaxrob.alterations import Alteration
 from jaxrob.alterations._photometric import normal
 from jaxrob.networks import MnistCNN
 
+from ..linear import linear
+
 NUM_IMAGES = 97
 NOISE = alterations.gaussian_noise(0.0, 0.2)
 KEY = jax.random.key(7)
@@ -28,10 +30,6 @@ RANDOM = np.random.default_rng(0)
 IMAGES = RANDOM.integers(0, 256, (NUM_IMAGES, 8, 8, 1), dtype=np.uint8)
 LABELS = RANDOM.integers(0, 10, NUM_IMAGES)
 WEIGHTS = RANDOM.normal(size=(64, 10)).astype(np.float32)
-
-
-def linear(weights, images):
-    return images.reshape(len(images), -1) @ weights
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,8 @@ from jaxrob import alterations, roma, strategies
 from jaxrob.alterations._moves import fingerprinted_alteration
 from jaxrob.roma._perturbation import fingerprinted_perturbation
 
+from ..linear import linear
+
 RANDOM = np.random.default_rng(0)
 IMAGES = np.float32(RANDOM.random((30, 6, 6, 1)))
 WEIGHTS = np.float32(RANDOM.normal(size=(36, 3)))
@@ -23,11 +25,7 @@ DATA = jaxrob.Dataset(IMAGES, LABELS)
 KEY = jax.random.key(0)
 
 
-def apply(weights, images):
-    return images.reshape(len(images), -1) @ weights
-
-
-CLASSIFIER = jaxrob.Classifier(apply, WEIGHTS)
+CLASSIFIER = jaxrob.Classifier(linear, WEIGHTS)
 
 
 def towards(image, level, texture):

@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import resource
-import zlib
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ import jaxrob
 from jaxrob import strategies
 from jaxrob._engine.journal import Journal
 
+from ..assessment.documents import journal_line
 from . import interrupted
 from .interrupted import assess, roma, steps
 
@@ -174,17 +174,13 @@ def test_roma_goes_on(tmp_path):
         roma(path, epsilon=0.4)
 
 
-def line(text):
-    return b"%08x %s\n" % (zlib.crc32(text), text)
-
-
 def with_record(path, change, number=1):
     """Writes the journal anew with one record changed, and its checksum right."""
     lines = path.read_bytes().splitlines(keepends=True)
     record = json.loads(lines[number].partition(b" ")[2])
     changed = change(record)
     text = changed if isinstance(changed, bytes) else json.dumps(changed).encode()
-    lines[number] = line(text)
+    lines[number] = journal_line(text)
     path.write_bytes(b"".join(lines))
 
 
@@ -192,7 +188,7 @@ def without(name):
     return lambda record: {k: v for k, v in record.items() if k != name}
 
 
-def array(values, dtype):
+def array(values, dtype=None):
     values = np.asarray(values, dtype)
     data = base64.b64encode(values.tobytes()).decode()
     return {"dtype": values.dtype.str, "shape": list(values.shape), "data": data}

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import zlib
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +24,8 @@ from jaxrob._engine.queue import _best, answer_parts, random_order
 from jaxrob.strategies._drive import Span
 from jaxrob.strategies._strategy import BLOCK
 
+from ..assessment.documents import journal_line
+from ..linear import linear
 from . import interrupted
 
 NUM_IMAGES = 2 * BLOCK + 88
@@ -45,13 +46,9 @@ PARTS = [
 ]
 
 
-def logits(weights, images):
-    return images.reshape(len(images), -1) @ weights
-
-
 def drawn(weights, images, keys):
     noise = jax.vmap(lambda key: jax.random.normal(key, (3, 4)))(keys)
-    return logits(weights, images) + jnp.swapaxes(noise, 0, 1)
+    return linear(weights, images) + jnp.swapaxes(noise, 0, 1)
 
 
 def on_host(images):
@@ -59,7 +56,7 @@ def on_host(images):
 
 
 CLASSIFIERS = {
-    "plain": lambda: jaxrob.Classifier(logits, WEIGHTS),
+    "plain": lambda: jaxrob.Classifier(linear, WEIGHTS),
     "stochastic": lambda: jaxrob.Classifier(drawn, WEIGHTS, stochastic=True),
     "in batches of 100": lambda: jaxrob.Classifier.from_host(
         on_host, 4, batch_size=100
@@ -67,18 +64,16 @@ CLASSIFIERS = {
 }
 
 
-def answered(parts, classifier=None, dataset=DATASET, key=KEY, **execution):
+def answered(parts, classifier=None, dataset=DATASET, **execution):
     classifier = classifier or CLASSIFIERS["plain"]()
     names = list(dict.fromkeys(part.alteration for part in parts))
     classifier, fingerprinted = fingerprint_inputs(classifier, names, IMAGES[0])
     parts = [
         part._replace(alteration=fingerprinted[names.index(part[0])]) for part in parts
     ]
-    order = random_order(key, NUM_IMAGES)
-    mesh = checked_mesh(execution.pop("mesh", None))
+    order = random_order(KEY, NUM_IMAGES)
     with progress_bar("parts", False) as bar:
-        size = execution.pop("batch_size", None)
-        given = set_up(classifier, IMAGES.shape[1:], key, mesh, bar, size)
+        given = set_up(classifier, IMAGES.shape[1:], KEY, checked_mesh(None), bar, None)
         given = dataclasses.replace(given, **execution)
         return order, answer_parts(given, dataset, parts, order)
 
@@ -174,7 +169,7 @@ def test_nan_is_refused_where_it_was_asked_for():
     images[order[300], 0, 0] = 255
 
     def broken(weights, images):
-        outputs = logits(weights, images)
+        outputs = linear(weights, images)
         return jnp.where(images[:, :1, 0, 0] > 0.4, jnp.nan, outputs)
 
     classifier = jaxrob.Classifier(broken, WEIGHTS)
@@ -234,7 +229,7 @@ class TestJournal:
         self.run(path)
         lines = path.read_bytes().splitlines(keepends=True)
         text = lines[1].partition(b" ")[2].strip().replace(b'"random"', b'"sorted"')
-        lines[1] = b"%08x %s\n" % (zlib.crc32(text), text)
+        lines[1] = journal_line(text)
         path.write_bytes(b"".join(lines))
         with pytest.raises(ValueError, match="record 1 is wrong: 'order' must be"):
             self.run(path)
@@ -259,23 +254,12 @@ class TestOrder:
         assert stats.kstest(order[:500] / 20_000, "uniform").pvalue > 1e-3
 
 
-TRIED_IMAGES = np.random.default_rng(0).integers(0, 256, (40, 6, 6, 1), np.uint8)
-TRIED_LABELS = np.arange(40) % 4
-TRIED_WEIGHTS = np.random.default_rng(1).normal(size=(36, 4)).astype(np.float32)
+FORTY = DATASET[:40]
 
 
-def linear(weights, images):
-    return images.reshape(len(images), -1) @ weights
-
-
-def evaluate(**settings):
-    return jaxrob.evaluate(
-        jaxrob.Classifier(linear, TRIED_WEIGHTS),
-        jaxrob.Dataset(TRIED_IMAGES, TRIED_LABELS),
-        BRIGHTNESS,
-        [0.0, 0.1, 0.5],
-        **settings,
-    )
+def evaluate(data=FORTY, levels=(0.0, 0.1, 0.5), **settings):
+    classifier = CLASSIFIERS["plain"]()
+    return jaxrob.evaluate(classifier, data, BRIGHTNESS, levels, **settings)
 
 
 @pytest.mark.parametrize("fastest", [1, 2, 4, 16, 64, 128])
@@ -362,9 +346,7 @@ def test_a_resumed_run_keeps_the_size_of_its_journal(tried, monkeypatch, tmp_pat
 
 
 def test_batches_of_unknown_number_are_not_tried(tried):
-    batches = jaxrob.Dataset.from_batches([(TRIED_IMAGES, TRIED_LABELS)])
-    classifier = jaxrob.Classifier(linear, TRIED_WEIGHTS)
-    jaxrob.evaluate(classifier, batches, alterations.brightness(), [0.0])
+    evaluate(jaxrob.Dataset.from_batches([(FORTY.images, FORTY.labels)]), [0.0])
     assert not tried
 
 

@@ -1,16 +1,13 @@
 """Journals, and the JSON of assessments, of RoMA and of attacks."""
 
-import base64
 import dataclasses
 import json
 import types
-import zlib
 
 import numpy as np
 
 import jaxrob
 from jaxrob import adversarial, roma
-from jaxrob._assessment.diagnostics import Diagnostics
 from jaxrob._engine.answers import Answers, OfClasses, OfScores
 from jaxrob._engine.execution import Bar
 from jaxrob._engine.journal import CachedAnswers, Journal
@@ -19,12 +16,18 @@ from jaxrob.roma._assess import answers_in
 from jaxrob.roma._draws import Inputs
 from jaxrob.roma._estimate import Answers as RomaAnswers
 
+from ..adversarial.test_attack import attack
+from ..assessment.documents import journal_line
+from ..assessment.test_serialization import assessment, diagnostics
+from ..engine.test_journal import array
+from ..roma.test_global_result import json_result
 from .mutations import Seed, Target
 
 
 def line(value):
-    text = value if isinstance(value, bytes) else json.dumps(value).encode()
-    return b"%08x %s\n" % (zlib.crc32(text), text)
+    return journal_line(
+        value if isinstance(value, bytes) else json.dumps(value).encode()
+    )
 
 
 def lines_seeds(lines):
@@ -39,11 +42,6 @@ def lines_seeds(lines):
 
             seeds.append(Seed(content, wrap))
     return seeds
-
-
-def packed(array):
-    data = base64.b64encode(array.tobytes()).decode()
-    return {"dtype": array.dtype.str, "shape": list(array.shape), "data": data}
 
 
 SHIFT = jaxrob.Alteration("shift", lambda image, level: image + level, 0.0, 1.0)
@@ -89,8 +87,8 @@ def answers_target(make, read_record, check_one):
     lines = [{"format": "jaxrob journal 2"} | HEADER]
     for start in (0, 10):
         record = {"alteration": SHIFT.description, "start": start}
-        record["levels"] = packed(np.array([0.0, 0.5]))
-        lines.append(record | {name: packed(one) for name, one in make().items()})
+        record["levels"] = array(np.array([0.0, 0.5]))
+        lines.append(record | {name: array(one) for name, one in make().items()})
 
     def read(path):
         with Journal(path, HEADER) as journal:
@@ -112,9 +110,9 @@ def roma_journal_target(folder):
 
     def record(first, number):
         fields = answers(number)._asdict().items()
-        arrays = {name: packed(one) for name, one in fields if one is not None}
+        arrays = {name: array(one) for name, one in fields if one is not None}
         indices = np.arange(first, first + number, dtype=np.uint32)
-        return {"indices": packed(indices), "fields": arrays}
+        return {"indices": array(indices), "fields": arrays}
 
     lines = [{"format": "jaxrob journal 2"} | HEADER, record(0, 256), record(256, 44)]
     images = np.zeros((300, 1), np.float32)
@@ -136,41 +134,15 @@ def roma_journal_target(folder):
 
 def assessments():
     """Two, one with "unknown" answers."""
-    labels = np.arange(20, dtype=np.int32) % 3
-    predicted = np.stack([labels, np.roll(labels, 7), labels * 0]).astype(np.int16)
-    confidence = np.random.default_rng(0).random((2, 3, 20)).astype(np.float32)
-    levels = np.array([0.0, 0.5, 1.0])
-    made = []
-    for alpha in (None, 0.4):
-        curve = jaxrob.Curve(levels, predicted, *confidence, labels, 3, alpha)
-        made.append(
-            jaxrob.Assessment(
-                alteration="shift",
-                unit="",
-                lower=0.0,
-                upper=1.0,
-                identity=0.0,
-                threshold=0.5,
-                measure="accuracy",
-                rule="right",
-                strategy="Uniform(n=3)",
-                error_bound=0.5,
-                diagnostics=Diagnostics(
-                    3, 1, 0.5, float("nan"), 0.0, 0.2, 0.01, 0.1, 1 / 3
-                ),
-                warnings=("beware",),
-                scores=None,
-                curve=curve,
-                provenance={
-                    "alteration": "shift",
-                    "settings": {"fill": "edge"},
-                    "network": {"name": "net", "class_names": ["a", "b", "c"]},
-                    "dataset": {"fingerprint": "0a"},
-                },
-                seconds=1.0,
-            )
-        )
-    return made
+    about = assessment().provenance | {
+        "settings": {"fill": "edge"},
+        "network": {"name": "net", "class_names": ["a", "b", "c"]},
+    }
+    changes = {"diagnostics": diagnostics(3, float("nan")), "provenance": about}
+    return [
+        assessment(3, 20, alpha=alpha, warnings=("beware",), **changes)
+        for alpha in (None, 0.4)
+    ]
 
 
 def seeds_of(texts):
@@ -237,52 +209,13 @@ def sealed_target(document, read_text, check):
     return Target(seeds, read, check_all, same, names_file=False)
 
 
-def roma_result():
-    none = np.full(3, np.nan)
-    return roma.RomaResult(
-        estimator="auto",
-        perturbation="linf",
-        epsilon=0.1,
-        delta=0.6,
-        num_samples=100,
-        excluded=np.arange(3, dtype=np.int32),
-        labels=np.arange(3, dtype=np.int32),
-        status=np.array(["counted", "bounded", "untrusted"]),
-        log_adversarial_probability=np.array([-2.0, -700.0, np.nan]),
-        log_low=np.array([-3.0, -np.inf, np.nan]),
-        log_high=np.array([-1.0, -700.0, np.nan]),
-        hits=np.array([13, 0, 0]),
-        evaluations=np.array([100, 1000, 1000]),
-        modes=np.full((3, 10), 0.1),
-        effective_sample_size=np.array([13.0, 0.0, 0.0]),
-        needed=np.array([0, 0, 0]),
-        mean=none,
-        warnings=("beware",),
-    )
-
-
 def roma_json_target(folder):
     def check(found):
         assert found.log_adversarial_probability.shape == found.excluded.shape
         assert found.categorial() is not None and found.caveats is not None
 
     read = roma.RomaResult.from_json
-    return sealed_target(roma_result(), read, check)
-
-
-def attack_result():
-    return adversarial.Attack(
-        images=np.zeros((0, 0, 0, 0), np.float32),
-        success=np.array([True, False, False]),
-        similarity=np.array([0.9, 0.0, 0.0]),
-        distance=np.array([0.1, np.nan, np.nan]),
-        correct=np.array([True, True, False]),
-        labels=np.array([0, 1, 2], np.int32),
-        target=np.array([-1, 2, -1], np.int32),
-        predicted=np.array([2, 1, 0], np.int32),
-        confidence=np.array([0.9, 0.4, np.nan], np.float32),
-        vanished=np.array([False, True, False]),
-    )
+    return sealed_target(json_result(), read, check)
 
 
 def attack_target(folder):
@@ -291,4 +224,4 @@ def attack_target(folder):
         assert (found.labels >= 0).all() and found.images.size == 0
 
     read = adversarial.Attack.from_json
-    return sealed_target(attack_result(), read, check)
+    return sealed_target(attack(), read, check)

@@ -13,14 +13,9 @@ from jaxrob import metrics
 from jaxrob.metrics import _bands
 from jaxrob.metrics._curvature import envelope
 
+from .test_measures import confusion_of as counts
+
 quick = settings(deadline=None, max_examples=15)
-
-
-def counts(labels, answers, k):
-    flat = [
-        np.bincount(labels * (k + 1) + some, minlength=k * (k + 1)) for some in answers
-    ]
-    return np.reshape(flat, (-1, k, k + 1))
 
 
 def some_counts(k, num_levels=4, total=200, seed=0):

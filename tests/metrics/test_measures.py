@@ -168,10 +168,7 @@ def classified(draw, num_classes=TWO_TO_FIVE, unknown=False):
 
 
 def counts(labels, answers, k):
-    confusion = np.zeros((1, k, k + 1), np.int64)
-    for label, answer in zip(labels, answers):
-        confusion[0, label, answer] += 1
-    return confusion
+    return confusion_of(labels, [answers], k)
 
 
 @quick

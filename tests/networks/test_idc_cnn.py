@@ -48,29 +48,20 @@ def save(path, arrays):
 def convolve(x, kernel, bias, stride):
     """Keras's 'same': what padding cannot share equally goes below and right."""
     size = x.shape[1]
-    out = -(-size // stride)
-    total = max((out - 1) * stride + 3 - size, 0)
-    before, after = total // 2, total - total // 2
-    x = np.pad(x, ((0, 0), (before, after), (before, after), (0, 0)))
-    result = np.zeros((len(x), out, out, kernel.shape[-1]))
-    for row in range(out):
-        for column in range(out):
-            top, left = row * stride, column * stride
-            window = x[:, top : top + 3, left : left + 3]
-            result[:, row, column] = np.einsum("bijc,ijco->bo", window, kernel)
-    return result + bias
+    total = max((-(-size // stride) - 1) * stride + 3 - size, 0)
+    border = total // 2, total - total // 2
+    padded = np.pad(x, ((0, 0), border, border, (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
+    windows = windows[:, ::stride, ::stride]
+    return np.einsum("bhwcij,ijco->bhwo", windows, kernel) + bias
 
 
 def pool(x, side):
-    out = x.shape[1] // side
-    result = np.empty((len(x), out, out, x.shape[-1]))
-    for row in range(out):
-        for column in range(out):
-            window = x[
-                :, row * side : (row + 1) * side, column * side : (column + 1) * side
-            ]
-            result[:, row, column] = window.max((1, 2))
-    return result
+    """A rest of rows and columns is left out."""
+    number, height, width, channels = x.shape
+    rows, columns = height // side, width // side
+    x = x[:, : rows * side, : columns * side]
+    return x.reshape(number, rows, side, columns, side, channels).max((2, 4))
 
 
 def reference(arrays, images):

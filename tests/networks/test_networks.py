@@ -8,6 +8,8 @@ from flax import linen as nn
 
 from jaxrob.networks import MLP, VGG16, IdcCNN, MnistCNN, ResNet, StridedCNN, max_pool
 
+from .test_idc_cnn import pool
+
 
 def random_variables(module, images):
     """Variables of sensible size, without the time that compiling `init` takes."""
@@ -89,11 +91,6 @@ def convolve(x, kernel, bias):
     return np.einsum("bhwcij,ijco->bhwo", windows, kernel) + bias
 
 
-def halve(x):
-    b, h, w, c = x.shape
-    return x.reshape(b, h // 2, 2, w // 2, 2, c).max((2, 4))
-
-
 def mlp(variables, x):
     params = variables["params"]
     hidden = relu(dense(x.reshape(len(x), -1), params["Dense_0"]))
@@ -102,7 +99,7 @@ def mlp(variables, x):
 
 def mnist_cnn(variables, x):
     for i in range(2):
-        x = halve(relu(convolve(x, **variables["params"][f"Conv_{i}"])))
+        x = pool(relu(convolve(x, **variables["params"][f"Conv_{i}"])), 2)
     return mlp(variables, x)
 
 
@@ -123,7 +120,7 @@ def vgg16(variables, x):
     for i in range(13):
         x = normalised(relu(convolve(x, **params[f"Conv_{i}"])), i)
         if i in (1, 3, 6, 9, 12):
-            x = halve(x)
+            x = pool(x, 2)
     x = normalised(relu(dense(x.reshape(len(x), -1), params["Dense_0"])), 13)
     return dense(x, params["Dense_1"])
 

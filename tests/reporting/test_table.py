@@ -116,17 +116,13 @@ LEVELS = np.arange(6.0)
 PLAIN = "mean error over 15 corruptions, severities 1 to 5"
 
 
-def by_severity(name, answers):
-    ends = {"lower": 0.0, "upper": 5.0, "unit": "severity"}
-    return made.assessment(name=name, answers=answers, **ends)
-
-
 def corruption(name, accuracies, num_classes=3, number=100):
     """Counts of images of class 0, of so many classes."""
     right = np.arange(number) < np.rint(np.array(accuracies) * number)[:, None]
     predicted, labels = (~right).astype(np.int16), np.zeros(number, np.int32)
-    answers = jaxrob.Curve(LEVELS, predicted, None, None, labels, num_classes)
-    return by_severity(name, answers.reduced())
+    curve = jaxrob.Curve(LEVELS, predicted, None, None, labels, num_classes)
+    ends = {"lower": 0.0, "upper": 5.0, "unit": "severity"}
+    return made.assessment(name=name, answers=curve.reduced(), **ends)
 
 
 def fifteen(num_classes=3):
@@ -162,10 +158,6 @@ def test_alexnets_errors_are_of_224_px():
         found = corruptions([other])
         assert found.mce is None and found.rows[0].relative_to_alexnet is None
     assert corruptions([sized(fog, 224)]).rows[0].relative_to_alexnet is not None
-
-
-def both(assessments):
-    return made.both([made.results(assessments, class_names=None)])
 
 
 def test_mean_error_and_failing_severity():

@@ -79,9 +79,14 @@ def others(log_p, excluded):
         yield np.exp(np.delete(log_p[number], cls, axis=1).max(axis=1))
 
 
+def anderson_by_scipy(samples):
+    """SciPy's statistic, and its probability, which is at most 15 %."""
+    return stats.anderson(samples, method="interpolate")
+
+
 def corrected(samples):
-    raw = stats.anderson(samples, method="interpolate").statistic
-    return raw * (1 + 0.75 / N + 2.25 / N**2)
+    n = len(samples)
+    return anderson_by_scipy(samples).statistic * (1 + 0.75 / n + 2.25 / n**2)
 
 
 def by_scipy(hic):
@@ -160,27 +165,23 @@ def found_for(statistics, mean, std, lmbda):
     )
 
 
-def test_the_papers_first_example():
-    # Printed: 1.741 and 95.91 %; (0.6 - 0.499) / 0.059 is 1.712.
-    fit = fit_normal(found_for([0.3, 0.9], 0.499, 0.059, 0.5), 0.6, N)
-    assert fit.status == "normal" and np.isnan(fit.boxcox_lambda)
-    assert -stats.norm.ppf(np.exp(fit.log_adversarial_probability)) == pytest.approx(
-        1.712, abs=5e-4
-    )
-    assert -np.expm1(fit.log_adversarial_probability) == pytest.approx(0.9565, abs=5e-5)
-    assert (fit.mean, fit.std) == (0.499, 0.059)
-
-
-def test_the_papers_second_example():
-    # Printed: 3.71 and 99.98 %.
-    fit = fit_normal(found_for([0.9, 0.3], -0.79, 0.092, 0.534), 0.6, N)
-    assert fit.status == "transformed" and fit.boxcox_lambda == 0.534
-    assert -stats.norm.ppf(np.exp(fit.log_adversarial_probability)) == pytest.approx(
-        3.727, abs=5e-4
-    )
-    assert -np.expm1(fit.log_adversarial_probability) == pytest.approx(
-        0.99990, abs=5e-6
-    )
+@pytest.mark.parametrize(
+    ("status", "statistics", "mean", "std", "score", "plr"),
+    [
+        # Printed: 1.741 and 95.91 %; (0.6 - 0.499) / 0.059 is 1.712.
+        ("normal", [0.3, 0.9], 0.499, 0.059, 1.712, 0.9565),
+        # Printed: 3.71 and 99.98 %.
+        ("transformed", [0.9, 0.3], -0.79, 0.092, 3.727, 0.99990),
+    ],
+)
+def test_the_papers_examples(status, statistics, mean, std, score, plr):
+    fit = fit_normal(found_for(statistics, mean, std, 0.534), 0.6, N)
+    log_p = fit.log_adversarial_probability
+    assert (fit.status, fit.mean, fit.std) == (status, mean, std)
+    lmbda = np.nan if status == "normal" else 0.534
+    np.testing.assert_array_equal(fit.boxcox_lambda, [lmbda])
+    assert -stats.norm.ppf(np.exp(log_p)) == pytest.approx(score, abs=5e-4)
+    assert -np.expm1(log_p) == pytest.approx(plr, abs=5e-5 if plr < 0.99 else 5e-6)
 
 
 def test_neither_normal_is_a_failure():
@@ -269,17 +270,6 @@ def some_samples(num_samples, seed=0):
     ).astype(np.float32)
 
 
-def anderson_by_scipy(samples):
-    """SciPy's statistic, and its probability, which is at most 15 %."""
-    return stats.anderson(samples, method="interpolate")
-
-
-def scipy_statistic(samples):
-    n = samples.shape[-1]
-    raw = [anderson_by_scipy(row).statistic for row in samples.astype(float)]
-    return np.array(raw) * (1 + 0.75 / n + 2.25 / n**2)
-
-
 def test_normal_below_is_scipys_critical_value():
     """Samples are bent until their probability falls below 15 %."""
     n = 1000
@@ -291,9 +281,8 @@ def test_normal_below_is_scipys_critical_value():
             bent = middle
         else:
             straight = middle
-    found = anderson_by_scipy(normal + bent * normal**2).statistic
-    critical = NORMAL_BELOW / (1 + 0.75 / n + 2.25 / n**2)
-    assert found == pytest.approx(critical, abs=6e-4)
+    found = corrected(normal + bent * normal**2)
+    assert found == pytest.approx(NORMAL_BELOW, abs=6e-4)
 
 
 @pytest.mark.parametrize(
@@ -301,7 +290,7 @@ def test_normal_below_is_scipys_critical_value():
 )
 def test_agrees_with_scipy(num_samples):
     samples = some_samples(num_samples)
-    expected = scipy_statistic(samples)
+    expected = np.array([corrected(row) for row in samples.astype(float)])
     got = ad(samples)
     np.testing.assert_allclose(got.statistic, expected, atol=3e-4, rtol=1e-5)
     clear = np.abs(expected - NORMAL_BELOW) > 1e-3

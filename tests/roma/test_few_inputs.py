@@ -1,5 +1,7 @@
 """Half widths of the categories' means, and other confidence levels."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +17,8 @@ from jaxrob.roma._assess import answers_of_few
 from jaxrob.roma._categorial import mean_of_all, means_by_category, population_mean
 from jaxrob.roma._draws import Inputs, Settings, counted
 from jaxrob.roma._estimate import Answers, unknown, with_estimates, with_second_opinion
+
+from .test_assess import FIRST, SECOND, network
 
 KEY = jax.random.key(5)
 FIELDS = ("status", "log_adversarial_probability", "log_low", "log_high", "hits")
@@ -128,24 +132,8 @@ def test_a_population_of_ones_is_not_known_to_be_all_ones():
     assert 0.05 ** (1 / 50) > low > 0.7 and high == 1
 
 
-def network(variables, images):
-    first, second = variables
-    hidden = jnp.tanh((images.reshape(len(images), -1) - 0.5) @ first)
-    return hidden @ second
-
-
-@pytest.fixture(scope="module")
-def classifier():
-    rng = np.random.default_rng(0)
-    first = rng.standard_normal((20, 16)).astype(np.float32)
-    return jaxrob.Classifier(network, (first, np.float32(rng.standard_normal((16, 4)))))
-
-
-@pytest.fixture(scope="module")
-def images():
-    return np.random.default_rng(1).integers(0, 256, (400, 4, 5, 1), dtype=np.uint8)
-
-
+CLASSIFIER = jaxrob.Classifier(network, (FIRST, SECOND / 1.5))
+IMAGES = np.random.default_rng(1).integers(0, 256, (400, 4, 5, 1), dtype=np.uint8)
 LABELS = np.arange(400) % 2
 # NumPy's numbers are taken as well.
 SETTINGS = {
@@ -153,19 +141,22 @@ SETTINGS = {
     "num_samples": np.int64(60),
     "key": KEY,
     "delta": 0.5,
+    "estimator": "count",
 }
 
 
-@pytest.fixture(scope="module")
-def full(classifier, images):
-    return assess(classifier, images, LABELS, estimator="count", **SETTINGS)
+def asked(images=IMAGES, **settings):
+    return assess(CLASSIFIER, images, LABELS, **(SETTINGS | settings))
 
 
 @pytest.fixture(scope="module")
-def early(classifier, images):
-    return assess(
-        classifier, images, LABELS, estimator="count", half_width=0.1, **SETTINGS
-    )
+def full():
+    return asked()
+
+
+@pytest.fixture(scope="module")
+def early():
+    return asked(half_width=0.1)
 
 
 def check_same_where_seen(found, full):
@@ -186,26 +177,19 @@ def test_answers_are_those_of_the_full_run(early, full):
     )
 
 
-def test_blocks_of_any_number_share_their_steps(classifier, images):
+def test_blocks_of_any_number_share_their_steps():
     """No program is compiled for the blocks, however many inputs are left."""
-
-    def looked_at(half_width):
-        settings = SETTINGS | {"half_width": half_width, "key": jax.random.key(6)}
-        assess(classifier, images, LABELS, estimator="count", **settings)
-
+    key = jax.random.key(6)
     # First here, because a process with many programs forgets them between two tests.
-    looked_at(0.1)
+    asked(half_width=0.1, key=key)
     with compilations() as programs:
-        looked_at(0.2)
-        looked_at(0.03)
+        asked(half_width=0.2, key=key)
+        asked(half_width=0.03, key=key)
     assert not programs
 
 
-def test_a_jax_array_is_an_array(classifier, images, full):
-    found = assess(
-        classifier, jnp.asarray(images), LABELS, estimator="count", **SETTINGS
-    )
-    assert found.to_json() == full.to_json()
+def test_a_jax_array_is_an_array(full):
+    assert asked(jnp.asarray(IMAGES)).to_json() == full.to_json()
 
 
 def test_what_was_not_looked_at_is_said_so(early):
@@ -242,27 +226,16 @@ def test_back_from_json(early):
     np.testing.assert_array_equal(after.place, early.place)
 
 
-def test_a_resumed_run_ends_alike(classifier, images, early, tmp_path):
+def test_a_resumed_run_ends_alike(early, tmp_path):
     path = tmp_path / "journal"
-
-    def again(half_width=0.1):
-        return assess(
-            classifier,
-            images,
-            LABELS,
-            estimator="count",
-            half_width=half_width,
-            journal=path,
-            **SETTINGS,
-        )
-
+    again = functools.partial(asked, half_width=0.1, journal=path)
     expected = early.to_json()
     assert again().to_json() == expected
     content = path.read_bytes()
     path.write_bytes(content[: 2 * len(content) // 3])
     assert again().to_json() == expected and path.read_bytes() == content
     with pytest.raises(ValueError, match="half_width"):
-        again(None)
+        again(half_width=None)
 
 
 def test_what_a_number_fixed_beforehand_needs_is_refused(early):
@@ -271,9 +244,9 @@ def test_what_a_number_fixed_beforehand_needs_is_refused(early):
 
 
 @pytest.mark.parametrize("half_width", [0.0, 0.5])
-def test_bad_arguments(classifier, images, half_width):
+def test_bad_arguments(half_width):
     with compilations() as programs, pytest.raises(ValueError, match="half_width"):
-        assess(classifier, images, key=KEY, half_width=half_width)
+        asked(half_width=half_width)
     assert not programs
 
 
@@ -284,14 +257,9 @@ def test_bad_places():
             compare_categories(plr, None, 1, np.zeros(3, int), place=np.array(place))
 
 
-def asked(classifier, images, level, **settings):
-    settings = SETTINGS | {"estimator": "count"} | settings
-    return assess(classifier, images, LABELS, confidence_level=level, **settings)
-
-
 @pytest.fixture(scope="module")
-def sure(classifier, images):
-    return asked(classifier, images, 0.999)
+def sure():
+    return asked(confidence_level=0.999)
 
 
 @pytest.mark.slow
@@ -304,18 +272,18 @@ def test_counts_have_exact_intervals_of_the_level(sure):
         np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
-def test_a_journal_of_another_level_is_refused(classifier, images, tmp_path):
+def test_a_journal_of_another_level_is_refused(tmp_path):
     journal = tmp_path / "journal"
-    asked(classifier, images, 0.95, journal=journal)
+    asked(journal=journal)
     with pytest.raises(ValueError, match="confidence_level"):
-        asked(classifier, images, 0.99, journal=journal)
+        asked(confidence_level=0.99, journal=journal)
 
 
 @pytest.mark.slow
-def test_a_surer_mean_takes_more_inputs(classifier, images):
+def test_a_surer_mean_takes_more_inputs():
     seen = []
     for level in (0.5, 0.999):
-        found = asked(classifier, images, level, half_width=0.15)
+        found = asked(confidence_level=level, half_width=0.15)
         seen.append(found.seen.sum())
         low, high = found.categorial().inputs_interval.T
         assert (high - low <= 0.3).all()
@@ -334,8 +302,8 @@ def test_means_are_of_the_level(sure):
     assert sure.global_robustness("label", confidence_level=0.9).confidence_level == 0.9
 
 
-@pytest.mark.parametrize("level", [0.2, 0.999])
-def test_estimates_have_intervals_of_the_level(level):
+@pytest.mark.parametrize(("level", "alike"), [(0.2, False), (0.999, True)])
+def test_estimates_have_intervals_of_the_level(level, alike):
     z = special.ndtri((1 + level) / 2)
     first = unknown(2)._replace(
         status=np.full(2, "splitting"),
@@ -345,9 +313,10 @@ def test_estimates_have_intervals_of_the_level(level):
     second = unknown(2)._replace(
         other_log_probability=np.log([np.nan, 3e-5]), other_error=np.full(2, 0.2)
     )
-    # What excludes each other leaves an interval that holds both.
-    found = with_second_opinion(first, second, False, level)
+    # What excludes each other leaves no answer, and an interval that holds both.
+    found = with_second_opinion(first, second, alike, level)
     answers = with_estimates(counted(np.zeros(2, int), 9, level), [0, 1], found, level)
+    assert np.isnan(answers.log_adversarial_probability).tolist() == [False, True]
     np.testing.assert_allclose(answers.log_low, np.log(1e-5) - 0.1 * z)
     np.testing.assert_allclose(
         answers.log_high, np.log([1e-5, 3e-5]) + [0.1 * z, 0.2 * z]
@@ -355,9 +324,9 @@ def test_estimates_have_intervals_of_the_level(level):
 
 
 @pytest.mark.parametrize("level", [0, 1, np.nan, "0.95"])
-def test_the_level_lies_between_0_and_1(classifier, images, level):
+def test_the_level_lies_between_0_and_1(level):
     with pytest.raises((ValueError, TypeError), match="confidence_level"):
-        asked(classifier, images, level)
+        asked(confidence_level=level)
     with pytest.raises((ValueError, TypeError), match="confidence_level"):
         compare_categories(np.ones(3), None, 9, np.zeros(3, int), None, None, level)
 

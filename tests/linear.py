@@ -1,0 +1,5 @@
+"""A network that is a matrix, of which the tests of several rooms are."""
+
+
+def linear(weights, images):
+    return images.reshape(len(images), -1) @ weights
