@@ -164,7 +164,8 @@ SOME = jaxrob.Dataset(learnt.images[:400], learnt.labels[:400])
 
 def assess(domain=BOTH, threshold=0.7, dataset=SOME, **settings):
     settings = {"key": KEY, "strategy": VOLUME} | settings
-    return jaxrob.assess_domain(classifier, dataset, domain, threshold, **settings)
+    scores = dataclasses.replace(classifier, outputs="scores")  # Enough for a volume.
+    return jaxrob.assess_domain(scores, dataset, domain, threshold, **settings)
 
 
 def test_the_accepted_volume_is_that_of_a_grid_and_resumes(tmp_path):

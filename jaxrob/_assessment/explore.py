@@ -334,9 +334,9 @@ class SomeImages(_Answers):
             limit = unknown_threshold(self._criterion.alpha)
             unknown = row.answers.uncertainty[part] > limit
             given = np.where(unknown, self._num_classes, given)
-        measure, has_ranks = self._criterion.measure, row.answers.rank[:1] != INVALID
-        rank = row.answers.rank[None, part] if has_ranks.all() else None
-        most = max(top_k(measure) or 0, MOST_RANKS)
+        ranks = row.answers.rank[None, part]
+        rank = ranks if (ranks[:, :1] != INVALID).all() else None
+        most = max(top_k(self._criterion.measure) or 0, MOST_RANKS)
         labels = self._labels[part]
         found = count(given[None], labels, self._num_classes, rank, most)
         if self._groups is None:
