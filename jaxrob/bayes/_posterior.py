@@ -254,7 +254,10 @@ def _apply_linen(
             return call(*args, **kwargs)
         layers.append(layer)
         inputs = args[0] if args else kwargs["inputs"]
-        # Not the layer's own dropout, which evaluation mode (`deterministic`) disables.
+        # Evaluation mode (`deterministic`) disables a layer's own dropout.
+        if type(layer).__call__ is not linen.Dropout.__call__:
+            object.__setattr__(layer, "deterministic", False)
+            return call(inputs)
         shape = list(inputs.shape)
         for axis in layer.broadcast_dims:
             shape[axis] = 1

@@ -192,10 +192,17 @@ SAME = jaxrob.Alteration(
 )
 
 
+class Halved(linen.Dropout):
+    def __call__(self, x):
+        return (x + super().__call__(x)) / 2
+
+
 class Linear(linen.Module):
+    layer: type = linen.Dropout
+
     @linen.compact
     def __call__(self, x, train=False):
-        x = linen.Dropout(RATE, deterministic=not train)(x.reshape(len(x), -1))
+        x = self.layer(RATE, deterministic=not train)(x.reshape(len(x), -1))
         return linen.Dense(3)(x)
 
 
@@ -237,16 +244,17 @@ def outputs(classifier, seed=0):
     return np.asarray(raw_outputs(classifier, keys))
 
 
-@pytest.mark.parametrize("make", [linen_classifier, nnx_classifier])
+@pytest.mark.parametrize("make", [linen_classifier, nnx_classifier, "halved"])
 def test_moments_of_a_linear_layer(make):
-    classifier = make(20_000)
+    halved = make == "halved"  # a layer of the user's own
+    classifier = linen_classifier(20_000, Linear(Halved)) if halved else make(20_000)
     variables = classifier.variables
     layer = variables.get("dense") or variables["params"]["Dense_0"]
     x, kernel = DROPPED.reshape(5, -1), np.asarray(layer["kernel"])
     samples = outputs(classifier)
     assert samples.shape == (20_000, 5, 3)
     mean = x @ kernel + np.asarray(layer["bias"])
-    variance = RATE / (1 - RATE) * x**2 @ kernel**2
+    variance = RATE / (1 - RATE) * x**2 @ kernel**2 / (4 if halved else 1)
     error = 5 * np.sqrt(variance / 20_000)
     assert (np.abs(samples.mean(axis=0) - mean) < error).all()
     np.testing.assert_allclose(samples.var(axis=0), variance, rtol=0.06)
@@ -289,15 +297,12 @@ def test_equal_modules_are_one_program():
     assert nnx_classifier(3).apply_fn == nnx_classifier(3).apply_fn
 
 
-def test_modules_without_dropout():
+def test_bad_modules_and_arguments():
     with pytest.raises(ValueError, match="NnxLinear"):
         bayes.mc_dropout(NnxLinear(nnx.Rngs(0)))
     classifier = linen_classifier(3, MLP(num_classes=3))
     with pytest.raises(ValueError, match="MLP"):
         classifier.num_classes(DROPPED.shape[1:])
-
-
-def test_bad_input():
     with pytest.raises(ValueError, match="num_samples"):
         linen_classifier(0)
     with pytest.raises(TypeError, match="module"):
