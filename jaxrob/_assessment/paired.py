@@ -15,10 +15,8 @@ from jaxrob.metrics._robustness import accepted_share
 _SEED = 0
 # All swaps of at most this many images are listed; swaps of more images are drawn.
 _MOST_LISTED = 12
-# Swaps are drawn until this many were at least as extreme as the observed difference,
-# which ends early for large p-values (Besag and Clifford 1991), and at most this many
-# at 95 %: the least p-value then is a twelfth of what Holm requires of the best of
-# sixteen comparisons.
+# As extreme swaps that end the drawing (Besag and Clifford 1991), and the most drawn at
+# 95 %: the least p-value is a twelfth of what Holm requires of the best of sixteen.
 _EXTREME, _MOST_SWAPS = 50, 4000
 _FIRST_SWAPS, _SWAPS_AT_A_TIME = 250, 1000
 

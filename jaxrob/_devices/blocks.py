@@ -249,19 +249,14 @@ def prefetched(
                 items.close()
 
 
-# Rows (altered images) that are classified at once: it is no faster with more. A CPU is
-# slow with buffers that its caches do not hold, and a TPU with what its chip does not
-# hold of the largest array and the images, altered and not. As many rows as fit, in
-# multiples of a vector's length, are the fastest on a v5e, by its compiler's estimate
-# of brightness in us an image: IDC CNN 0.75 with 512 rows, 0.68 with 896, 0.80 with
-# 1,024; ResNet-50 184 with 16, 209 with 32, 235 with 128.
+# Rows classified at once: as many as a CPU's caches or a TPU's chip hold are fastest. A
+# v5e's us an image, estimated: IDC CNN 0.75 with 512, 0.68 with 896, 0.80 with 1,024.
 _MAX_ROWS = 16384
 _MAX_ROWS_TPU = 1024
 _ON_CHIP_TPU = 128 * 2**20
 _VECTOR_TPU = 128
-# But not on these kinds of TPU, up to so many pixels of an image's longer side. Forward
-# pass / step on a v5p, MNIST CNN at 28 px: brightness 0.91 with 16,000 rows and 0.78
-# with 1,000; the IDC CNN at 50 px: 0.70 and 0.80, with 1.4 to 1.7 times the memory.
+# But up to so many pixels of the longer side on these. Forward pass / step on a v5p:
+# MNIST CNN 0.91 with 16,000 rows, 0.78 with 1,000; IDC CNN at 50 px 0.70 and 0.80.
 _MANY_ROWS_UP_TO = {"TPU v5": 34, "TPU v5p": 34}
 _MAX_ROWS_CPU = 1024
 _MAX_BYTES_CPU = 8 * 2**20

@@ -54,9 +54,8 @@ def check_network(
     number: int,
 ) -> None:
     """Warns of a network in training mode, or of pixels on another scale."""
-    # What is left on after training makes an answer depend on the rest of the batch:
-    # images are classified again among copies of one of them, by the step's own program
-    # on a block like the one placed; and times 255, for a network of bytes.
+    # In training mode an answer depends on the rest of the batch: images are classified
+    # again among copies of one of them, by the step's own program; and times 255.
     answerer, classifier = execution.answerer, execution.classifier
     mesh, size = execution.mesh, len(placed.images)
     if mesh.is_multi_process or "network" in execution.checked:
@@ -353,9 +352,8 @@ def _takes_bytes(
     answers: HostAnswers, as_bytes: HostAnswers, labels: np.ndarray
 ) -> bool:
     """Whether a classifier takes pixels of 0 to 255, judged by both scales' answers."""
-    # To a network of bytes, images in [0, 1] are nearly black: confidences hardly
-    # differ, times 255 it is far more often right. One of [0, 1] is overconfident times
-    # 255. The limits separated both kinds at each stage of a training on MNIST.
+    # To a network of bytes, images in [0, 1] are nearly black; one of these is too sure
+    # of images times 255. The limits separated both all through a training on MNIST.
     has_confidence = not np.isnan(answers.confidence).any()  # NaN for scores.
     spread = np.ptp(answers.confidence) if has_confidence else 0.0
     sure = as_bytes.confidence.mean()

@@ -29,11 +29,8 @@ class Form(NamedTuple):
 
 
 FORMS: tuple[Form, ...] = (
-    # v5e: by its compiler's estimate, forward pass over all levels / step. It has none
-    # of gathers: "bytes" counts what they read and write, no more. An H100's took 16
-    # times that, so such a figure ranks forms of gathers, and chooses none of them.
-    # H100: measured on one, altering 1,000 x 16 pictures of 50x50x3 or 32 x 4 of 224;
-    # kept in docs/measurements/measured/h100.json, "alter".
+    # v5e: its compiler's estimate of forward pass / step; "bytes" ranks gathers alone.
+    # H100: measured, 1,000 x 16 pictures of 50x50x3 or 32 x 4 of 224 ("alter").
     Form("grid", "cpu", 32, "products", "0.02 of a small CNN's forward pass less"),
     Form("grid", "cpu", math.inf, "gathers", "a fifth faster than products at 50 px"),
     Form("grid", "gpu", math.inf, "gathers", "H100, 50 px: 579 us; products 2,498"),

@@ -34,9 +34,8 @@ from jaxrob.alterations._forms import by_platform
 _QUALITY_100 = 0.25
 
 
-# DCT coefficients before quantisation, int32, 8 times their value: the N blocks of the
-# grey or Y plane, `[8, 8, N]`, and those of the subsampled Cb and Cr planes, `[8, 8,
-# 2 N']`, None for grey. Their numbers lie in the order that the platform's form reads.
+# DCT coefficients, int32, 8 times their value, in the form's order: grey or Y `[8, 8,
+# N]`, and the subsampled Cb and Cr planes `[8, 8, 2 N']`, None for grey.
 JpegCoefficients = tuple[jax.Array, jax.Array | None]
 
 

@@ -127,13 +127,8 @@ def envelope(
     standard_errors: np.ndarray | None = None,
 ) -> Envelope:
     """Computes how far a curve may deviate from the chords between its values."""
-    # It returns the wider of two bounds. The first assumes that the curve bends at most
-    # twice as much as the levels around an interval show. The second assumes that it
-    # bends in one direction within each triple of neighbouring levels. A curve that is
-    # concave over (L, A, B) lies below the line through L and A, extended over the
-    # interval from A to B; one that is concave over (A, B, R) lies below the line
-    # through B and R. A convex curve lies above these lines. Unlike a parabola through
-    # the ends, the lines also bound a kink or a jump anywhere in the interval.
+    # The wider of two bounds: it bends at most twice as much as the levels around show,
+    # or in one direction within three levels: lines through two bound that, and a jump.
     share = np.linspace(0, 1, _PIECES + 1)[:, None]
     intervals = max(len(levels) - 1, 0)
     if intervals < 1:

@@ -46,13 +46,8 @@ def mean_interval(
         low, high = (np.bincount(of, one) / sizes.max() for one in (low, high))
         ends = np.divide(mean_interval(low, high, tail), sizes.mean() / sizes.max())
         return float(ends[0]), min(float(ends[1]), 1.0)
-    # A candidate is rejected where a stake against it, which would not grow on average,
-    # has grown to 1 / tail (Markov). Half of the capital bets on each value a share
-    # fixed beforehand (Waudby-Smith and Ramdas 2024), the best one for values that
-    # spread half as much as zeros and ones. The other half buys calls on the sum, whose
-    # payment is largest for zeros and ones (Hoeffding 1963, theorem 4): at the binomial
-    # quantile they reject sums beyond its expected shortfall, below Hoeffding's bound.
-    # Stakes are constant in small cells, where the capital falls with the candidate.
+    # A stake grown to 1 / tail rejects a candidate (Markov). Half bets on each value
+    # (Waudby-Smith, Ramdas 2024), half buys calls on the sum (Hoeffding 1963, th. 4).
     if draws == 1:
         ends = clopper_pearson(low.sum(), len(low), 1 - 2 * tail)
         return float(ends[0]), float(ends[1])

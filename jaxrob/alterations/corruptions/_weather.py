@@ -34,9 +34,8 @@ from jaxrob.alterations.corruptions._severity import (
 class FogDraws(NamedTuple):
     """The random draws of fog, and the image's brightest value."""
 
-    # numbers in [-1, 1) for each step of the map, from the coarsest to the finest: `[3,
-    # n, n]` with n = 1, 2, 4, ..., for the centres of the squares, the middles of their
-    # upper edges and those of their left edges
+    # numbers in [-1, 1) for each step, from the coarsest: `[3, n, n]` with n = 1, 2, 4,
+    # ..., for the squares' centres and the middles of their upper and left edges
     uniform: tuple[jax.Array, ...]
     brightest: jax.Array  # the image's largest value
 

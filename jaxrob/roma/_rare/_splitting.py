@@ -251,10 +251,8 @@ def split(
     budget: np.ndarray | float = math.inf,
 ) -> tuple[Estimate, list[Any]]:
     """Estimates the probability of a distinct misclassification as a class."""
-    # With p_k the share of N particles above level k, and q above 0 at the end, the
-    # estimate is `q prod p_k`. With n_i of n at the end from the ith of the first ones,
-    # `sum (n_i / n)^2 - 1 / N` estimates its logarithm's variance (Chan and Lai 2013;
-    # Du and Guyader 2021). Neither shows a narrow mode that is behind until late.
+    # The logarithm's variance, with n_i of n at the end from the ith of N at first, is
+    # about `sum (n_i / n)^2 - 1 / N` (Chan and Lai 2013; Du and Guyader 2021).
     none = np.zeros(len(pairs.classes))
     no = none.astype(bool)
     climb = _Climb(none, none, none.astype(np.int64), no, no)

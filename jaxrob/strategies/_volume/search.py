@@ -34,10 +34,8 @@ _OF_COUNTS_THERE = {"calibrated": 0.6, "proven": 0.7}
 # is found on the threshold, because evidence is looked at by blocks.
 _WRONG, _FOUND_WRONG = 0.05, 0.25
 _WRONG_THERE = 0.05
-# Proven: whatever the orders of images, levels may be wrong together, on this share of
-# the half width, with that share of the error (Markov). Of the population's, the data
-# set may be off for all its levels: on at most so much, with that share of the error,
-# as may what alone is said of images to come.
+# Proven: levels may be wrong together, on this share of the half width, with that share
+# of the error (Markov). Of the population's, the data set may be off at all its levels.
 _SLACK, _OF_LEVELS = 0.04, 0.1
 _SLACK_THERE, _MOST_SLACK_THERE = 0.24, 0.005
 _OF_IMAGES = {"calibrated": 0.4, "proven": 0.1}
