@@ -81,7 +81,7 @@ def checked_metadata(
                     f"metadata[{name!r}] must be texts where numbers exceed {whole:g}, "
                     f"which {values.dtype} does not tell apart; got {highest:g}"
                 )
-        found[name] = values
+        found[name] = values.copy()
     if groups is not None:
         check_choice("groups", groups, found)
         missing = np.flatnonzero(_is_missing(found[groups]))

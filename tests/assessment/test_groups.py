@@ -138,6 +138,7 @@ def test_slices_of_one_image_of_none_of_nan_and_across_groups(values):
     columns["nan"] = number * np.nan
     rng = np.random.default_rng(6615)
     dataset = data(np.full(60, 20), rng, groups="patient", metadata=columns)
+    columns["many"][:] = 0  # a buffer that is filled again
     found = assessed(dataset)
     alone = next(s for s in found.by("one").slices if s.value == "alone")
     assert alone.assessment.robustness == assessed(dataset[7:8]).robustness
