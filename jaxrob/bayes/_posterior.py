@@ -165,8 +165,8 @@ def mc_dropout(
 ) -> Classifier:
     """Makes a classifier with uncertainty from a network with dropout (Monte Carlo).
 
-    Its samples are passes through the network with its dropout layers active and all
-    else in evaluation mode, the dropout inside Flax's attention too. The units dropped
+    Its samples are passes through the network with its dropout layers, and the dropout
+    inside Flax's attention, active and all else in evaluation mode. The units dropped
     depend on the image and the sample, never on the level, so that levels are
     comparable.
 
@@ -191,7 +191,7 @@ def mc_dropout(
     Raises:
       TypeError: if `module` is not a Flax module.
       ValueError: if `num_samples` is below 1, or the module has no dropout layer (for a
-        Linen module, in the first call).
+        Linen module, in the first call), or an NNX module disables one.
 
     Source: Gal and Ghahramani, Dropout as a Bayesian approximation, 2016.
     """
@@ -241,6 +241,7 @@ def apply_passes(
 
 _VARIABLES = "what module.init returns, or None with an NNX module"
 _NO_DROPOUT = "module must have dropout layers; {} has none"
+_INACTIVE = "module must let its dropout be active; {} disables or skips {} of rate {}"
 
 
 def _apply_linen(
@@ -250,9 +251,13 @@ def _apply_linen(
 
     def drop(call: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
         layer = context.module
-        if not isinstance(layer, linen.Dropout) or context.method_name != "__call__":
+        if context.method_name != "__call__" or not _drops(layer):
             return call(*args, **kwargs)
         layers.append(layer)
+        if not isinstance(layer, linen.Dropout):
+            # Its own `deterministic` beside the argument is an error of Flax.
+            object.__setattr__(layer, "deterministic", None)
+            return call(*args, **kwargs | {"deterministic": False})
         inputs = args[0] if args else kwargs["inputs"]
         # Evaluation mode (`deterministic`) disables a layer's own dropout.
         if type(layer).__call__ is not linen.Dropout.__call__:
@@ -277,14 +282,29 @@ def _apply_nnx(
 ) -> Any:
     module = nnx.merge(graph, state)
     module.eval()
-    for number, layer in enumerate(_dropout_layers(module)):
+    layers = _dropout_layers(module)
+    for number, layer in enumerate(layers):
         layer.deterministic = False
         layer.rngs = nnx.RngStream(jax.random.fold_in(key, number), tag="dropout")
-    return module(images)
+    counts = [layer.rngs.count[...] for layer in layers]
+    outputs = module(images)
+    for layer, count in zip(layers, counts):
+        rate = layer.rate if isinstance(layer, nnx.Dropout) else layer.dropout_rate
+        # A caller's `deterministic=True` comes before the layer's own.
+        if 0 < rate < 1 and layer.rngs.count[...] is count:
+            layer_name = type(layer).__name__
+            raise ValueError(_INACTIVE.format(type(module).__name__, layer_name, rate))
+    return outputs
 
 
-def _dropout_layers(module: Any) -> list[nnx.Dropout]:
-    return [node for _, node in nnx.iter_graph(module) if isinstance(node, nnx.Dropout)]
+def _dropout_layers(module: Any) -> list[Any]:
+    return [node for _, node in nnx.iter_graph(module) if _drops(node)]
+
+
+def _drops(layer: Any) -> bool:
+    if isinstance(layer, linen.MultiHeadDotProductAttention | nnx.MultiHeadAttention):
+        return layer.dropout_rate > 0
+    return isinstance(layer, linen.Dropout | nnx.Dropout)
 
 
 def ensemble(

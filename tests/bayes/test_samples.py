@@ -215,13 +215,31 @@ class Normalised(linen.Module):
         return linen.Dense(3)(x)
 
 
+class Attentive(linen.Module):
+    @linen.compact
+    def __call__(self, x, train=False):
+        attention = linen.MultiHeadAttention(2, qkv_features=4, dropout_rate=RATE)
+        return linen.Dense(3)(attention(x[..., 0], deterministic=not train).sum(1))
+
+
+class NnxAttentive(nnx.Module):
+    def __init__(self, rngs, **disabled):
+        self.attention = nnx.MultiHeadAttention(
+            2, 1, 4, dropout_rate=RATE, decode=False, rngs=rngs
+        )
+        self.dense, self.disabled = nnx.Linear(1, 3, rngs=rngs), disabled
+
+    def __call__(self, x):
+        return self.dense(self.attention(x[:, :, 0], **self.disabled).sum(1))
+
+
 class NnxDropout(nnx.Module):
-    def __init__(self, rngs):
-        self.dropout = nnx.Dropout(RATE, rngs=rngs)
+    def __init__(self, rngs, **disabled):
+        self.dropout, self.disabled = nnx.Dropout(RATE, rngs=rngs), disabled
         self.dense = nnx.Linear(12, 3, rngs=rngs)
 
     def __call__(self, x):
-        return self.dense(self.dropout(x.reshape(len(x), -1)))
+        return self.dense(self.dropout(x.reshape(len(x), -1), **self.disabled))
 
 
 def linen_classifier(num_samples, module=None):
@@ -263,6 +281,21 @@ def test_moments_of_a_linear_layer(make):
     np.testing.assert_allclose(np.corrcoef(residuals.T), np.eye(5), atol=0.04)
 
 
+def test_dropout_inside_attention():
+    module = Attentive()
+    classifier = linen_classifier(20_000, module)
+    keys, images = jax.random.split(jax.random.key(3), 20_000), jnp.asarray(DROPPED)
+
+    @jax.jit
+    @jax.vmap
+    def trained(key):
+        return module.apply(classifier.variables, images, True, rngs={"dropout": key})
+
+    expected, found = np.asarray(trained(keys)), outputs(classifier)
+    np.testing.assert_allclose(found.std(0), expected.std(0), rtol=0.05)
+    assert (np.abs(found.mean(0) - expected.mean(0)) < found.std(0) * 0.05).all()
+
+
 @pytest.mark.slow
 def test_masks_are_the_image_s_at_every_level_and_in_any_batch():
     classifier, data = linen_classifier(7), jaxrob.Dataset(DROPPED, np.zeros(5, int))
@@ -300,6 +333,10 @@ def test_equal_modules_are_one_program():
 def test_bad_modules_and_arguments():
     with pytest.raises(ValueError, match="NnxLinear"):
         bayes.mc_dropout(NnxLinear(nnx.Rngs(0)))
+    for disabling in (NnxDropout, NnxAttentive):
+        module = disabling(nnx.Rngs(0), deterministic=True)
+        with pytest.raises(ValueError, match=disabling.__name__):
+            bayes.mc_dropout(module).num_classes(DROPPED.shape[1:])
     classifier = linen_classifier(3, MLP(num_classes=3))
     with pytest.raises(ValueError, match="MLP"):
         classifier.num_classes(DROPPED.shape[1:])
