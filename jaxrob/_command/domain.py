@@ -23,6 +23,7 @@ from jaxrob._command.subject import (
 from jaxrob._engine.preflight import preflight
 from jaxrob.data._classes import Row, csv_rows
 from jaxrob.domains._results import DomainResults
+from jaxrob.reporting._pictures import corners
 from jaxrob.reporting._requirements import OF_DOMAIN, names_of
 from jaxrob.strategies import Volume
 
@@ -127,7 +128,8 @@ def _measured(
         )
     if profile is not None:
         failure = jaxrob.failure_probability(*found, domain, profile, **how("failure"))
-    return DomainResults(one, box, failure)
+    key = jax.random.key(values.seed)
+    return DomainResults(one, box, failure, corners(domain, found.dataset, key))
 
 
 def _profile(path: str | None, domain: jaxrob.Domain) -> np.ndarray | None:

@@ -282,16 +282,17 @@ def _apply_nnx(
 ) -> Any:
     module = nnx.merge(graph, state)
     module.eval()
-    layers = _dropout_layers(module)
-    for number, layer in enumerate(layers):
+    begun = []
+    for number, layer in enumerate(_dropout_layers(module)):
         layer.deterministic = False
-        layer.rngs = nnx.RngStream(jax.random.fold_in(key, number), tag="dropout")
-    counts = [layer.rngs.count[...] for layer in layers]
+        stream = nnx.RngStream(jax.random.fold_in(key, number), tag="dropout")
+        layer.rngs = stream
+        begun.append((layer, stream, stream.count[...]))
     outputs = module(images)
-    for layer, count in zip(layers, counts):
+    for layer, stream, count in begun:
         rate = layer.rate if isinstance(layer, nnx.Dropout) else layer.dropout_rate
         # A caller's `deterministic=True` comes before the layer's own.
-        if 0 < rate < 1 and layer.rngs.count[...] is count:
+        if 0 < rate < 1 and stream.count[...] is count:
             layer_name = type(layer).__name__
             raise ValueError(_INACTIVE.format(type(module).__name__, layer_name, rate))
     return outputs

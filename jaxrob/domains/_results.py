@@ -1,7 +1,7 @@
 """What is found in an operating domain: accepted volume, box, failure probability."""
 
 import dataclasses
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -216,6 +216,18 @@ class FailureProbability(_Found):
         return f"FailureProbability({'; '.join(parts)})"
 
 
+class Corners(NamedTuple):
+    """Pictures of a few images, unaltered and at corners of the box of levels.
+
+    Attributes:
+      images: integers `[P, H, W, C]` of 0 to 255, reduced to what a page shows.
+      levels: float64 `[P, d]`, the level of each; each image begins unaltered.
+    """
+
+    images: Annotated[np.ndarray, Array("P, H, W, C", "int64", 0, 255)]
+    levels: Annotated[np.ndarray, Array("P, d")]
+
+
 @document("jaxrob domain results 1")
 @dataclasses.dataclass(frozen=True, eq=False)
 class DomainResults(Document):
@@ -225,11 +237,13 @@ class DomainResults(Document):
       volume: what `jaxrob.assess_domain` found.
       box: what `jaxrob.operating_box` found, or None.
       failure: what `jaxrob.failure_probability` found, or None.
+      corners: examples of pictures; None where images are no pictures.
     """
 
     volume: DomainAssessment
     box: OperatingBox | None = None
     failure: FailureProbability | None = None
+    corners: Corners | None = None
 
     @property
     def axes(self) -> tuple[Axis, ...]:

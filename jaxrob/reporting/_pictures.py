@@ -13,6 +13,7 @@ from jaxrob._arguments.texts import required
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve, ScoreCurve
 from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._domain import AnyAlteration, Domain
 from jaxrob._engine.provenance import alteration_fingerprint, dataset_fingerprint
 from jaxrob._engine.step import UNALTERED
 from jaxrob._engine.tasks import alter
@@ -22,6 +23,7 @@ from jaxrob._numbers import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._moves import fingerprinted_alteration
 from jaxrob.alterations._recorded import Recorded, paired
+from jaxrob.domains._results import Corners
 from jaxrob.reporting._results import (
     CHANNELS,
     MOST_PICTURES,
@@ -34,15 +36,48 @@ from jaxrob.reporting._words import is_at_once
 
 def png(image: np.ndarray, side: int | None = None) -> bytes:
     """Encodes an image as PNG, reduced to `side` pixels a side if it is larger."""
+    file = io.BytesIO()
+    _reduced(image, side).save(file, "PNG")
+    return file.getvalue()
+
+
+def _reduced(image: np.ndarray, side: int | None) -> Any:
     pil = required("PIL.Image", "a picture", "command")
     picture = pil.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
     if side is not None and max(picture.size) > side:
         picture.thumbnail((side, side), pil.Resampling.BOX)
-    file = io.BytesIO()
-    picture.save(file, "PNG")
-    return file.getvalue()
+    return picture
 
 
+def corners(domain: Domain, dataset: Dataset, key: jax.Array) -> Corners | None:
+    images, number = dataset.images, len(domain.alterations)
+    if images.ndim != 4 or images.shape[3] not in CHANNELS:
+        return None
+    # Of many corners some that are spread, the first and the last among them.
+    most = min(2**number, MOST_PICTURES - 1)
+    chosen = np.linspace(0, 2**number - 1, most).round().astype(np.int64)
+    is_upper = chosen[:, None] >> np.arange(number)[::-1] & 1
+    levels = np.where(is_upper, domain.upper, domain.lower)
+    levels = levels[(levels != domain.identity).any(axis=1)]
+    levels = np.vstack([domain.identity, levels])
+    some = min(len(dataset), MOST_PICTURES // len(levels))
+    index = np.repeat(np.arange(some, dtype=np.uint32), len(levels))
+    levels = np.tile(levels, (some, 1))
+    canonical = domain.canonical(levels).astype(np.float32)
+    found = _altered(
+        np.asarray(images)[index], canonical, index, key, alteration=domain
+    )
+    pixels = [np.asarray(_reduced(image, _SIDE)) for image in _as_bytes(found)]
+    return Corners(
+        np.stack(pixels).reshape(len(pixels), *pixels[0].shape[:2], -1), levels
+    )
+
+
+def _as_bytes(images: np.ndarray | jax.Array) -> np.ndarray:
+    return np.round(255 * np.clip(images, 0, 1)).astype(np.uint8)
+
+
+_SIDE = 72  # Of pictures at corners, in pixels.
 _View = tuple[int, str, float]  # An image's number, what it is shown as, the level.
 
 
@@ -134,9 +169,9 @@ def _drawn(
         images, alteration, levels = np.stack(read), UNALTERED, np.zeros(len(read))
     canonical = alteration.canonical(np.array(levels)).astype(np.float32)
     found = altered(images, canonical, np.array(numbers, np.uint32), key, alteration)
-    pixels = np.round(255 * np.clip(found, 0, 1)).astype(np.uint8)
     return tuple(
-        _picture(assessment, dataset, image, *one) for image, one in zip(pixels, shown)
+        _picture(assessment, dataset, image, *one)
+        for image, one in zip(_as_bytes(found), shown)
     )
 
 
@@ -161,7 +196,7 @@ def _altered(
     index: jax.Array,
     key: jax.Array,
     *,
-    alteration: Alteration,
+    alteration: AnyAlteration,
 ) -> jax.Array:
     """Alters each image at its level, with its own noise; `[n, H, W, C]`."""
 

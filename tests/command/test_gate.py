@@ -203,6 +203,7 @@ def test_a_domain_has_requirements_a_plan_and_a_place_in_the_report(
     assert "| 2. contrast |" in text and "2 recorded levels" in text
     assert "operating box" in text or "Within the box" in text
     assert "No alteration was" not in text and "40 images" in text
+    assert "at corners of the box" in text
     assert "| profile: " in text and "levels.csv | SHA-256 digest " in text
     # The folder does not lose that it failed.
     check(run(*BOTH), 2, "would drop the requirement accepted_volume.low")

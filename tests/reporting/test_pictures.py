@@ -155,3 +155,22 @@ def test_what_does_not_go_together():
     for most in (2, 17):
         with pytest.raises(ValueError, match="most"):
             reporting.pictures(noisy(), NOISE, DATASET, key(), most=most)
+
+
+def test_corners_are_what_the_network_saw_there():
+    domain = jaxrob.Domain([alterations.gaussian_noise(0, 0.3), BRIGHTER])
+    images, levels = _pictures.corners(domain, DATASET, key())
+    box = [[0, 0], [0, -0.4], [0, 0.4], [0.3, -0.4], [0.3, 0.4]]
+    np.testing.assert_array_equal(levels, box * 3)
+    curve = jaxrob.evaluate(
+        jaxrob.Classifier(by_corner, {}), DATASET, domain, levels[:5], key=key()
+    )
+    in_turn = curve.predicted[:, :3].T.ravel()
+    np.testing.assert_array_equal(images[:, 0, 0, 0] > 127, in_turn)
+    np.testing.assert_array_equal(images[::5], IMAGES[:3])
+    large = jaxrob.Dataset(rng.random((1, 200, 100, 3), np.float32), np.zeros(1, int))
+    rows = jaxrob.Dataset(np.zeros((2, 3), np.float32), np.zeros(2, int))
+    many = jaxrob.Domain([BRIGHTER] * 12)  # 4,096 corners
+    images, levels = _pictures.corners(many, large, key())
+    assert images.shape == (16, 72, 36, 3) and (levels[-1] == many.upper).all()
+    assert _pictures.corners(many, rows, key()) is None

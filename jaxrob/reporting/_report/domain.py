@@ -2,13 +2,18 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from jaxrob._arguments.texts import counted
 from jaxrob.domains._results import REASONS, DomainResults
 from jaxrob.metrics._measures import in_words
+from jaxrob.reporting._report.figures import embedded
 from jaxrob.reporting._report.parts import (
     Heading,
     Part,
+    Pictures,
     Section,
+    Shown,
     Table,
     Text,
     line,
@@ -30,6 +35,7 @@ def together(report: Report) -> Iterator[Section]:
         if (one := network.results.domain) is not None:
             parts += [Heading(network.name)] * report.many
             parts += [_axes(one), *_volume(one), *_box(one), *_failure(one)]
+            parts += _corners(one)
             known = (one.volume, one.box, one.failure)
             warned = [text for each in known if each for text in each.warnings]
             parts += [Text(text, "warning") for text in dict.fromkeys(warned)]
@@ -108,3 +114,22 @@ def _failure(results: DomainResults) -> Iterator[Part]:
         passes=f"{one.evaluations:,}",
     )
     yield Text(words)
+
+
+def _corners(results: DomainResults) -> Iterator[Part]:
+    if results.corners is None:
+        return
+    images, levels = results.corners
+    unaltered = (levels == [axis.identity for axis in results.axes]).all(axis=1)
+    shown = []
+    for image, level, is_first, number in zip(
+        images.astype(np.uint8), levels, unaltered, np.cumsum(unaltered) - 1
+    ):
+        named = zip(results.axes, level)
+        at = ", ".join(
+            f"{axis.name} {with_unit(one, axis.unit)}" for axis, one in named
+        )
+        what = "unaltered" if is_first else "corner"
+        shown.append(Shown(embedded(image, None), at, what, f"image {number}", False))
+    yield Text(say("corners"))
+    yield Pictures(shown)

@@ -304,7 +304,7 @@ def shown(picture: Picture, tested: Tested, side: int | None) -> Shown:
             known = "unknown" if is_unknown else _class_of(answer, names)
             words += f", answered {known}"
     return Shown(
-        None if picture.image is None else _embedded(picture.image, side),
+        None if picture.image is None else embedded(picture.image, side),
         at_level(tested.one, picture.level),
         picture.shown_as.replace("first failure", "first failure seen"),
         words,
@@ -312,7 +312,7 @@ def shown(picture: Picture, tested: Tested, side: int | None) -> Shown:
     )
 
 
-def _embedded(image: np.ndarray, side: int | None) -> tuple[bytes, int, int, str]:
+def embedded(image: np.ndarray, side: int | None) -> tuple[bytes, int, int, str]:
     height, width = image.shape[:2]
     scale = _SHOWN / max(height, width)
     # Small pictures show their pixels, because smoothing would look like blur.
