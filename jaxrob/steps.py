@@ -19,6 +19,7 @@ from jaxrob._classifiers.network import on_host
 from jaxrob._classifiers.trace import fingerprinted_classifier, trace_info, unnamed
 from jaxrob._devices.blocks import Call, shapes_of, shapes_whole
 from jaxrob._devices.mesh import mesh_for, sharded
+from jaxrob._engine.blocks import Block, PlacedBlock
 from jaxrob._engine.execution import (
     check_split_network,
     images_in_block,
@@ -27,7 +28,7 @@ from jaxrob._engine.execution import (
     rows_of_a_level,
 )
 from jaxrob._engine.preflight import check_shape_is_kept
-from jaxrob._engine.step import answering, levels_are_sequential, preparing
+from jaxrob._engine.step import Ask, Compiled, levels_are_sequential, preparing
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._moves import fingerprinted_alteration
 
@@ -134,7 +135,7 @@ def evaluation(
 
     split = sharded(over)
 
-    def rows_of(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+    def rows_of(shape: tuple[int, ...], dtype: Any) -> Any:
         return jax.ShapeDtypeStruct((number, *shape), np.dtype(dtype), sharding=split)
 
     images, index = rows_of(image_shape, dtype), rows_of((), np.uint32)
@@ -144,9 +145,9 @@ def evaluation(
     before = preparing(images, index, key, alteration, over)
     prepared = shapes_of(before.lower().out_info, split)
     levels = np.linspace(alteration.lower, alteration.upper, num_levels)
-    step = answering(
-        placed, prepared, index, labels, key, levels, num_levels, alteration, over
-    )
+    block = PlacedBlock(Block(np.zeros(0), 0), images, index, labels)
+    ask = Ask(block, prepared, alteration, levels, num_levels)
+    step = Compiled(placed, key, over).call(ask)
     levels_at_once = 1 if levels_are_sequential(image_shape, over) else num_levels
     passes = number * num_levels * info.num_samples
     return Evaluation(

@@ -266,8 +266,8 @@ class Array:
         # Lists of plain numbers need no check of each entry.
         if self.allowed or not set(map(type, flat)) <= allowed:
             flat = [
-                one.read(each, place + _index(number, lengths), Reading())
-                for number, each in enumerate(flat)
+                one.read(each, "".join([place, *(f"[{i}]" for i in index)]), Reading())
+                for index, each in zip(np.ndindex(*lengths), flat)
             ]
         wide = {"f": np.float64, "i": np.int64}.get(np.dtype(self._types[0]).kind)
         try:
@@ -306,8 +306,3 @@ def _written(value: Any) -> Any:
     if isinstance(value, list):
         return [_written(one) for one in value]
     return Number().write(value)
-
-
-def _index(flat: int, lengths: list[int]) -> str:
-    """Returns the path of an entry, such as "[2][0]"."""
-    return "".join(f"[{one}]" for one in np.unravel_index(flat, lengths))

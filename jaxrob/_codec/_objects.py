@@ -229,7 +229,9 @@ def _codec_of_one(hint: Any, named: tuple[Any, ...]) -> Codec:
     if set(named) <= _PLAIN.keys():
         mark = _PLAIN[first] if len(named) == 1 else _plain(named)
         return Codec(mark.write, mark.read)
-    if not all(dataclasses.is_dataclass(one) or _is_named_tuple(one) for one in named):
+    if not all(
+        dataclasses.is_dataclass(one) or hasattr(one, "_fields") for one in named
+    ):
         raise TypeError(
             f"{hint} must say what a document holds: see the types and the marks in "
             "jaxrob/_codec/__init__.py"
@@ -238,12 +240,6 @@ def _codec_of_one(hint: Any, named: tuple[Any, ...]) -> Codec:
         return _one_of(named)
     return DOCUMENTS.get(first) or Codec(
         functools.partial(write_object, first), functools.partial(read_object, first)
-    )
-
-
-def _is_named_tuple(kind: Any) -> bool:
-    return (
-        isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
     )
 
 

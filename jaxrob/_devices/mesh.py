@@ -106,7 +106,7 @@ def mesh_for(mesh: Mesh | None, variables: Any = ()) -> ImageMesh:
         axis
         for sharding in shardings
         if is_same(sharding.mesh, theirs)
-        for axis in _axes_of(sharding.spec)
+        for axis in jax.tree.leaves(tuple(sharding.spec))
     }
     axes = tuple(axis for axis in theirs.axis_names if axis not in named)
     return ImageMesh(_partitioned(theirs.devices, theirs.axis_names), axes)
@@ -171,11 +171,6 @@ def on_each_device(
 
 def _partitioned(devices: np.ndarray, axis_names: tuple[str, ...]) -> Mesh:
     return Mesh(devices, axis_names, axis_types=(AxisType.Auto,) * len(axis_names))
-
-
-def _axes_of(spec: P) -> set[str]:
-    parts = (part if isinstance(part, tuple) else (part,) for part in spec)
-    return {axis for part in parts for axis in part if isinstance(axis, str)}
 
 
 def _described(mesh: Any) -> str:

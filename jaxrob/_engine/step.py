@@ -1,7 +1,6 @@
 """A step: a block of images altered at a few levels and classified, or scored."""
 
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -119,7 +118,11 @@ def answer_at_levels(
         def at_level(level: jax.Array) -> Answers:
             return answer(classifier, altered(level), labels, keys)
 
-        written_apart = platform(mesh) == "tpu" and _multiplies(images_at, levels[0])
+        # A TPU writes products of matrices in the first convolution's layout, unless
+        # their scale is multiplied in between (zoom: 5.8 ms for 8.8, v5e's compiler).
+        written_apart = platform(mesh) == "tpu" and (
+            operations(jax.make_jaxpr(images_at)(levels[0]).jaxpr) > 0
+        )
         shape = len(levels), len(index)
         if platform(mesh) == "cpu" or levels_are_sequential(
             jax.eval_shape(altered, levels[0]).shape[1:], mesh
@@ -154,13 +157,6 @@ def levels_are_sequential(image_shape: tuple[int, ...], mesh: ImageMesh) -> bool
     return is_best_with_few_rows(image_shape, mesh)
 
 
-def _multiplies(images_at: Callable[[jax.Array], jax.Array], level: jax.Array) -> bool:
-    """Whether altered images come from products of matrices."""
-    # A TPU then writes them in the layout of the first convolution, unless their scale
-    # is multiplied in between: zoom takes 5.8 ms for 8.8 on a v5e, by its compiler.
-    return operations(jax.make_jaxpr(images_at)(level).jaxpr) > 0
-
-
 def preparing(
     images: Any, index: Any, key: Any, alteration: AnyAlteration, mesh: ImageMesh
 ) -> Call:
@@ -168,26 +164,6 @@ def preparing(
         alteration = UNALTERED  # So that all of these share a program.
     static = {"alteration": alteration, "mesh": mesh}
     return Call(prepare, (images, index, key), static, mesh)
-
-
-def answering(
-    classifier: Classifier,
-    prepared: Any,
-    index: Any,
-    labels: Any,
-    key: Any,
-    levels: np.ndarray,
-    num_levels: int,
-    alteration: AnyAlteration,
-    mesh: ImageMesh,
-    scale: float = 1.0,
-) -> Call:
-    # The arguments are those of `answer_at_levels`, but `levels`, `num_levels` and
-    # `scale` are numbers on the host.
-    numbers = levels.astype(np.float32), np.int32(num_levels), np.float32(scale)
-    static = {"alteration": alteration, "mesh": mesh}
-    args = classifier, prepared, index, labels, key, *numbers
-    return Call(answer_at_levels, args, static, mesh)
 
 
 @functools.partial(jax.jit, static_argnames=("alteration", "mesh"))
@@ -264,20 +240,17 @@ class Compiled(NamedTuple):
     mesh: ImageMesh
     is_on_host: bool = False
 
+    def call(self, ask: Ask) -> Call:
+        """The step; of shapes in place of the block's arrays it can be lowered."""
+        levels, scale = ask.levels.astype(np.float32), np.float32(ask.scale)
+        numbers = levels, np.int32(ask.num_levels), scale
+        index, labels = ask.placed.indices, ask.placed.labels
+        args = self.classifier, ask.prepared, index, labels, self.key, *numbers
+        static = {"alteration": ask.alteration, "mesh": self.mesh}
+        return Call(answer_at_levels, args, static, self.mesh)
+
     def dispatch(self, ask: Ask) -> Answers[jax.Array]:
-        call = answering(
-            self.classifier,
-            ask.prepared,
-            ask.placed.indices,
-            ask.placed.labels,
-            self.key,
-            ask.levels,
-            ask.num_levels,
-            ask.alteration,
-            self.mesh,
-            ask.scale,
-        )
-        return gathered(call.run())
+        return gathered(self.call(ask).run())
 
     def finish(self, pending: Any, number: int | None = None) -> Answers[jax.Array]:
         del number

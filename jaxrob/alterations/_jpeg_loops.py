@@ -148,8 +148,7 @@ _ROUNDING = np.float32(1.5 * 2**23)
 
 
 def coefficients(image: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-    luma, chroma = planes_of(image)
-    return _forward_dct(luma), None if chroma is None else _forward_dct(chroma)
+    return jax.tree.map(_forward_dct, planes_of(image))
 
 
 def decode(

@@ -53,8 +53,7 @@ _FINE = DCT - 128 * _COARSE
 
 def coefficients(image: jax.Array) -> tuple[jax.Array, jax.Array | None]:
     # The memory order is block by block, reshaped.
-    luma, chroma = planes_of(image)
-    return _forward_dct(luma), None if chroma is None else _forward_dct(chroma)
+    return jax.tree.map(_forward_dct, planes_of(image))
 
 
 def decode(
