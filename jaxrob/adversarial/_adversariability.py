@@ -46,6 +46,7 @@ from jaxrob.adversarial._attack import (
     warned,
 )
 from jaxrob.adversarial._lbfgs import lbfgs
+from jaxrob.metrics._counts import quotient
 
 NORMS = ("linf", "l2")
 # The largest radius and step: beyond, float32 would overflow.
@@ -161,11 +162,11 @@ def adversariability(
     counts = (of_class & correct[:, None]).sum(axis=0)
     sums = (of_class * weights[:, None]).sum(axis=0)
     return Adversariability(
-        value=_mean(weights.sum(), correct.sum()),
-        per_class=np.array([_mean(*pair) for pair in zip(sums, counts)]),
+        value=float(quotient(weights.sum(), correct.sum(), np.nan)),
+        per_class=quotient(sums, counts, np.nan),
         num_inputs=int(correct.sum()),
         num_inputs_per_class=counts,
-        success_rate=_mean(best.success.sum(), correct.sum()),
+        success_rate=float(quotient(best.success.sum(), correct.sum(), np.nan)),
         num_vanished=int(best.vanished.sum()),
         attack=best,
     )
@@ -203,10 +204,6 @@ def _similarities(
             f"{values[off][0]} for image {np.flatnonzero(off)[0]}"
         )
     return np.where(found.success, values, 0.0)
-
-
-def _mean(total: float, count: int) -> float:
-    return float(total / count) if count else float("nan")
 
 
 @own_errors()

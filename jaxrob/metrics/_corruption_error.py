@@ -118,11 +118,8 @@ def corruption_error(
         numbers of classes or the known sizes of the corruption's parameters differ, or
         the confidence level lies outside (0, 1).
     """
-    pair = (
-        [_errors_of("curve", curve, False)],
-        [_errors_of("reference", reference, False)],
-    )
-    return _mean(pair, False, confidence_level)
+    both = ("curve", curve), ("reference", reference)
+    return _mean([[_errors_of(*one, False)] for one in both], False, confidence_level)
 
 
 def relative_corruption_error(
@@ -135,11 +132,8 @@ def relative_corruption_error(
     4.2). A classifier that is better everywhere may well lose more. Arguments, with
     curves of level 0 too, result and errors are as for `corruption_error`.
     """
-    pair = (
-        [_errors_of("curve", curve, True)],
-        [_errors_of("reference", reference, True)],
-    )
-    return _mean(pair, True, confidence_level)
+    both = ("curve", curve), ("reference", reference)
+    return _mean([[_errors_of(*one, True)] for one in both], True, confidence_level)
 
 
 def mean_corruption_error(

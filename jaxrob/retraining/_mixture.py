@@ -253,9 +253,6 @@ def _altered_subset(
         level = grid_levels(alteration, subset.copies, copy, shape)
     else:
         level = random_levels(alteration, shape, level_key)
-    if alteration.stochastic:
-        keys = jax.random.split(noise_key, len(images))
-        prepared = jax.vmap(alteration.prepared)(images, keys)
-    else:
-        prepared = jax.vmap(alteration.prepared)(images)
+    keys = jax.random.split(noise_key, len(images))
+    prepared = jax.vmap(alteration.prepared)(images, keys)
     return jax.vmap(jax.vmap(alteration.at_level), (None, 0))(prepared, level)

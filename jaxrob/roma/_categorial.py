@@ -37,10 +37,6 @@ def inputs_mean(values: np.ndarray, total: int, error: float) -> InputsMean:
     return InputsMean(mean, float(low), float(high))
 
 
-def population_mean(values: np.ndarray, error: float) -> InputsMean:
-    return inputs_mean(values, _POPULATION, error)
-
-
 def in_order(chosen: np.ndarray, place: np.ndarray) -> np.ndarray:
     mine = np.flatnonzero(chosen & (place >= 0))
     return mine[np.argsort(place[mine])]
@@ -283,7 +279,9 @@ def _interval(
     if not len(values):
         return np.nan, np.nan
     if stops:  # What holds whenever one stops is known of single inputs alone.
-        return population_mean(values, error)[1:] if groups is None else (0.0, 1.0)
+        if groups is not None:
+            return 0.0, 1.0
+        return inputs_mean(values, _POPULATION, error)[1:]
     return mean_interval(values, values, error / 2, groups=groups)
 
 

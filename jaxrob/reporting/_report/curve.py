@@ -146,7 +146,8 @@ def how_sampled(report: Report) -> Iterator[Section]:
     for network in report.networks:
         if not network.each:
             continue
-        chosen = {_chosen_by(each.one) for each in network.each}
+        ones = [each.one for each in network.each]
+        chosen = {o.strategy + f", rule “{o.rule}”" * (not o.sampling) for o in ones}
         if same := len(chosen) == 1:
             words = report.of(network, ": levels", "Levels") + " were chosen by "
             integral = " for the integral over them" * report.has_all
@@ -166,10 +167,6 @@ def how_sampled(report: Report) -> Iterator[Section]:
         )
         parts.append(each)
     yield appendix("how it was sampled", parts, "sampling")
-
-
-def _chosen_by(one: Assessment) -> str:
-    return one.strategy if one.sampling else f"{one.strategy}, rule “{one.rule}”"
 
 
 def _levels(one: Assessment) -> str:

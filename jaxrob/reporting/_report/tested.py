@@ -9,7 +9,7 @@ import numpy as np
 from jaxrob._arguments.texts import counted, readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics._measures import in_words
-from jaxrob.reporting._report.curve import threshold
+from jaxrob.reporting._report.curve import accepted
 from jaxrob.reporting._report.parts import (
     Facts,
     Heading,
@@ -249,10 +249,7 @@ def _plan(results: Results, level: int) -> tuple[Part, ...]:
         ("plan's digest (SHA-256)", plan.digest),
         ("plan's name", plan.name),
         ("date written in the plan", str(plan.date)),
-        (
-            "accepted",
-            f"{in_words(plan.measure)} of at least {threshold(plan.threshold)}",
-        ),
+        ("accepted", accepted(plan.measure, plan.threshold)),
         ("required", planned_text(results)),
         *few,
     )
