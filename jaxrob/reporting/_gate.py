@@ -25,6 +25,7 @@ from jaxrob.reporting._requirements import (
     Requirement,
     about_quantity,
     checked_bound,
+    doubt_of,
     kind_of,
     slice_intervals,
 )
@@ -38,7 +39,6 @@ Found = Mapping[str, Assessment | RomaResult | DomainResults | Quantities]
 #: The states of an outcome. What is not met or not shown fails a gate.
 MET, NOT_MET, NOT_SHOWN = "met", "not met", "not shown"
 _UNKNOWN = ConfidenceInterval(math.nan, math.nan)
-_DOUBT = "a warning says that the levels may mislead"
 
 
 class Outcome(NamedTuple):
@@ -175,8 +175,8 @@ def _placed(
             value = _value(name, one, each.quantity, by_name.get(name), number)
             # Any curve has a robustness of 0 at least, and of 1 at most.
             is_sure = each.bound <= 0 if each.sign == AT_LEAST else each.bound >= 1
-            if is_doubted(one, each.quantity) and not is_sure:
-                value = value._replace(reason=_DOUBT)
+            if (doubt := doubt_of(one, each.quantity)) and not is_sure:
+                value = value._replace(reason=doubt)
             every.append((place, _outcome(name, each, value, number)))
     concerned = {one.requirement for _, one in every}
     for each in dict.fromkeys(requirements):
@@ -188,12 +188,6 @@ def _placed(
         subject = each.alteration or (OF_SET if about.of == OF_ALTERATION else about.of)
         every.append((None, _outcome(subject, each, value, number)))
     return every
-
-
-def is_doubted(one: Any, quantity: str) -> bool:
-    if not isinstance(one, Assessment) or not about_quantity(quantity).over_levels:
-        return False
-    return not one.diagnostics.signs.keys().isdisjoint(("jitter", "margin"))
 
 
 def _value(
@@ -316,11 +310,8 @@ def _failed(
     """Returns the outcomes that fail a gate, and warns of one that may pass wrongly."""
     every = outcomes(requirements, found, differences)
     quantities = {one.quantity for one in requirements}
-    of_decided = [
-        one
-        for one in found.values()
-        if isinstance(one, Assessment) and one.is_of_decided
-    ]
+    ones = [one for one in found.values() if isinstance(one, Assessment)]
+    of_decided = [one for one in ones if one.is_of_decided]
     of_robustness = quantities & {"robustness", "robustness.low"}
     if of_decided and of_robustness and "decided_ratio" not in quantities:
         shares = [one.lowest_decided_ratio for one in of_decided]
@@ -444,9 +435,8 @@ def to_junit(results: Results) -> str:
         )
         if state != MET:
             text = readable(failure)
-            ElementTree.SubElement(
-                case, "failure", message=text, type=state
-            ).text = text
+            failed = ElementTree.SubElement(case, "failure", message=text, type=state)
+            failed.text = text
 
     for one in every:
         said = f"{one.subject}: {one.words} ({one.how_sure})"

@@ -163,7 +163,6 @@ QUANTITIES = {
         "interval has to meet the requirement",
         low=-1.0,
         of_tested=False,
-        over_levels=True,
     ),
     "mce": Quantity(
         OF_SET,
@@ -220,6 +219,14 @@ def kind_of(result: Any) -> str:
 
 def about_quantity(name: str) -> Quantity:
     return QUANTITIES.get(name, _OTHER)
+
+
+def doubt_of(one: Any, quantity: str) -> str:
+    """Why a value that depends on the curve between its levels is open, or ""."""
+    if not isinstance(one, Assessment) or not about_quantity(quantity).over_levels:
+        return ""
+    is_open = not one.diagnostics.signs.keys().isdisjoint(("jitter", "margin"))
+    return "a warning says that the levels may mislead" * is_open
 
 
 def names_of(*kinds: str) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from jaxrob.adversarial import Attack
 from jaxrob.domains._results import DomainResults
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._testing import holm
-from jaxrob.reporting._requirements import Plan, Requirement
+from jaxrob.reporting._requirements import Plan, Requirement, doubt_of
 from jaxrob.roma import RomaResult
 
 
@@ -124,7 +124,7 @@ class Difference(NamedTuple):
       interval: its interval.
       joint_interval: its interval of a simultaneous coverage of all differences, by
         Bonferroni's inequality.
-      reason: why it is not known, or "".
+      reason: why it is not known, or not sure, or "".
     """
 
     alteration: Annotated[str, Text()]
@@ -388,7 +388,8 @@ def _difference(new: Assessment, old: Assessment, number: int) -> Difference:
             # Two bootstraps may differ in the last digits.
             low, high = min(one.low, at_once.low), max(one.high, at_once.high)
             at_once = ConfidenceInterval(low, high)
-            return Difference(new.alteration, found.difference, one, at_once)
+            doubt = doubt_of(new, "robustness") or doubt_of(old, "robustness")
+            return Difference(new.alteration, found.difference, one, at_once, doubt)
     except ValueError as error:
         reason = str(error)
     return Difference(new.alteration, math.nan, unknown, unknown, reason)

@@ -92,7 +92,7 @@ def test_the_line_begins_as_the_headline_of_a_report_does(quantity, least, begin
 
 
 def test_a_warning_about_the_levels_leaves_open_what_they_decide():
-    """A curve as jagged as this may cross between its levels."""
+    """A curve as jagged as this may cross between them; a difference is of two."""
     one, needed = assess(1.0), [Requirement("accuracy", 0.0)]
     one = dataclasses.replace(one, diagnostics=one.diagnostics._replace(roughness=0.2))
     assert headline([one], needed) == ""
@@ -100,6 +100,10 @@ def test_a_warning_about_the_levels_leaves_open_what_they_decide():
         for bound in (0.1, 0.9):
             needed = [Requirement(quantity, bound)]
             assert headline([one], needed) == "not shown to be good enough"
+    for new, old in ((one, assess(1.0)), (assess(1.0), one)):
+        found = reporting.differences([new], [old])
+        (said,) = outcomes([Requirement("difference", -0.9)], {"dim": new}, found)
+        assert said.state == "not shown"
 
 
 def test_that_one_of_many_falls_short_is_said_if_it_is_sure_for_all():
@@ -258,19 +262,16 @@ def test_junit_has_a_case_for_each_outcome():
     results = hostile_results()
     every = reporting.outcomes_of(results)
     text = reporting.to_junit(results)
-    root = ElementTree.fromstring(text)
-    (suite,) = root
+    (suite,) = ElementTree.fromstring(text)
     cases = suite.findall("testcase")
     assert len(cases) == len(every) + 3 == int(suite.get("tests"))
-    kinds = [
-        "met" if len(case) == 0 else case.find("failure").get("type") for case in cases
-    ]
+    failures = [case.find("failure") for case in cases]
+    kinds = ["met" if one is None else one.get("type") for one in failures]
     assert kinds == [one.state for one in every] + ["regression"] * 3
     assert int(suite.get("failures")) == len(kinds) - kinds.count("met")
     # No two are confused, and nothing is there that XML 1.0 forbids.
-    assert len({(case.get("name"), case.get("classname")) for case in cases}) == len(
-        cases
-    )
+    names = {(case.get("name"), case.get("classname")) for case in cases}
+    assert len(names) == len(cases)
     assert not re.search("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text)
     assert "(U+0007)" in text and "(U+202E)" in text
     assert any("x" * 10_000 in case.get("name") for case in cases)
@@ -295,8 +296,7 @@ def test_a_summary_shows_names_and_runs_nothing():
     # Without requirements no verdict is passed.
     text = reporting.to_summary(made.results(requirements=()))
     assert "No requirement was given" in text and "✅" not in text
-    assert "| gaussian blur |" in text
-    assert "The report" not in text
+    assert "| gaussian blur |" in text and "The report" not in text
 
 
 def test_results_of_one_name_are_not_confused():

@@ -11,14 +11,7 @@ import numpy as np
 from jaxrob._arguments.texts import RobustnessWarning, counted, readable
 from jaxrob._assessment.assessment import Assessment, Sampling
 from jaxrob.metrics._measures import in_words
-from jaxrob.reporting._gate import (
-    MET,
-    NOT_MET,
-    NOT_SHOWN,
-    Outcome,
-    is_doubted,
-    placed_of,
-)
+from jaxrob.reporting._gate import MET, NOT_MET, NOT_SHOWN, Outcome, placed_of
 from jaxrob.reporting._ranks import rank_text, ranks
 from jaxrob.reporting._report.curve import accepted, condition, span
 from jaxrob.reporting._report.parts import (
@@ -37,7 +30,7 @@ from jaxrob.reporting._report.parts import (
 )
 from jaxrob.reporting._report.report import Network, Report, Tested
 from jaxrob.reporting._report.tested import is_as_planned, planned_text
-from jaxrob.reporting._requirements import AT_LEAST, QUANTITIES, Requirement
+from jaxrob.reporting._requirements import AT_LEAST, QUANTITIES, Requirement, doubt_of
 from jaxrob.reporting._results import Results, sizes
 from jaxrob.reporting._words import (
     VERSION,
@@ -194,7 +187,7 @@ def _check(outcome: Outcome, tested: Tested | None, number: int) -> Check:
     if tested is not None:
         one = tested.one
         if asked.quantity in ("robustness", "robustness.low"):
-            is_sure = asked.sign == AT_LEAST and not is_doubted(one, asked.quantity)
+            is_sure = asked.sign == AT_LEAST and not doubt_of(one, asked.quantity)
             how_sure = is_sure * _certainty(tested, asked, number) or how_sure
         if one.is_of_decided and not math.isnan(one.lowest_decided_ratio):
             how_sure += line("of_decided", least=percent(one.lowest_decided_ratio))
