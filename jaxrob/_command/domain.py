@@ -117,6 +117,8 @@ def _measured(
         }
 
     asked = request.threshold, request.measure
+    # First, so that an error of theirs loses nothing.
+    shown = corners(domain, found.dataset, jax.random.key(values.seed))
     one = jaxrob.assess_domain(
         *found, domain, *asked, alpha=values.alpha, strategy=volume, **how("volume")
     )
@@ -128,8 +130,7 @@ def _measured(
         )
     if profile is not None:
         failure = jaxrob.failure_probability(*found, domain, profile, **how("failure"))
-    key = jax.random.key(values.seed)
-    return DomainResults(one, box, failure, corners(domain, found.dataset, key))
+    return DomainResults(one, box, failure, shown)
 
 
 def _profile(path: str | None, domain: jaxrob.Domain) -> np.ndarray | None:

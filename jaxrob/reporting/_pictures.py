@@ -36,17 +36,13 @@ from jaxrob.reporting._words import is_at_once
 
 def png(image: np.ndarray, side: int | None = None) -> bytes:
     """Encodes an image as PNG, reduced to `side` pixels a side if it is larger."""
-    file = io.BytesIO()
-    _reduced(image, side).save(file, "PNG")
-    return file.getvalue()
-
-
-def _reduced(image: np.ndarray, side: int | None) -> Any:
     pil = required("PIL.Image", "a picture", "command")
     picture = pil.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
     if side is not None and max(picture.size) > side:
         picture.thumbnail((side, side), pil.Resampling.BOX)
-    return picture
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    return file.getvalue()
 
 
 def corners(domain: Domain, dataset: Dataset, key: jax.Array) -> Corners | None:
@@ -64,13 +60,12 @@ def corners(domain: Domain, dataset: Dataset, key: jax.Array) -> Corners | None:
     index = np.repeat(np.arange(some, dtype=np.uint32), len(levels))
     levels = np.tile(levels, (some, 1))
     canonical = domain.canonical(levels).astype(np.float32)
-    found = _altered(
-        np.asarray(images)[index], canonical, index, key, alteration=domain
-    )
-    pixels = [np.asarray(_reduced(image, _SIDE)) for image in _as_bytes(found)]
-    return Corners(
-        np.stack(pixels).reshape(len(pixels), *pixels[0].shape[:2], -1), levels
-    )
+    unaltered = np.asarray(images[:some])[index]
+    found = _altered(unaltered, canonical, index, key, alteration=domain)
+    scale = min(1, _SIDE / max(found.shape[1:3]))
+    height, width = (max(1, round(one * scale)) for one in found.shape[1:3])
+    shape = len(found), height, width, found.shape[3]
+    return Corners(_as_bytes(jax.image.resize(found, shape, "linear")), levels)
 
 
 def _as_bytes(images: np.ndarray | jax.Array) -> np.ndarray:

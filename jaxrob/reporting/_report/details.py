@@ -74,9 +74,9 @@ def details(report: Report) -> Iterator[Section]:
     for at, network in enumerate(report.networks):
         parts: list[Part] = []
         results, names = network.results, network.classes
-        if about := _lacking_pictures(results):
+        if (about := _lacking_pictures(results)) and network.each:
             parts.append(Text(about, "soft"))
-        elif not at:
+        elif network.each and not at:
             kind = "classes" if report.has_classes else "scores"
             reduced = line("reduced", side=side) * (side is not None)
             parts.append(Text(line(f"pictures_of_{kind}", reduced=reduced), "soft"))
