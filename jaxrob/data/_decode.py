@@ -123,8 +123,7 @@ def _of_bytes(
     data: bytes, name: str, fit: Fit, grey: bool, expected: Expected | None
 ) -> tuple[np.ndarray, Oddities]:
     pil = required("PIL.Image", "reading images", "experiments")
-    opened = _open(data, name)
-    with opened as image, _PIXEL_BUDGET.reserve(image.size[0] * image.size[1]):
+    with _open(data, name) as image, _PIXEL_BUDGET.reserve(image.width * image.height):
         with readable(name):
             is_animated = image.format in _ANIMATED and image.is_animated
             if image.format == "PNG":
@@ -190,10 +189,8 @@ def _of_samples(
 
 def _check_size(size: tuple[int, int], name: str, expected: Expected | None) -> None:
     if expected and expected.size and expected.size != size[::-1]:
-        texts = ["x".join(map(str, sides)) for sides in (size[::-1], expected.size)]
-        raise ValueError(
-            f"{name}: {texts[0]} pixels, expected {texts[1]}{expected.why}"
-        )
+        found, wanted = ("x".join(map(str, one)) for one in (size[::-1], expected.size))
+        raise ValueError(f"{name}: {found} pixels, expected {wanted}{expected.why}")
 
 
 def _kind(channels: int, dtype: np.dtype) -> str:
@@ -230,8 +227,7 @@ def _orientation(image: Any, data: bytes, fit: Fit) -> int | None:
 
 
 def _turned(size: tuple[int, int], stored: int | None) -> tuple[int, int]:
-    first, second = size
-    return (second, first) if stored in _TRANSPOSED else size
+    return (size[1], size[0]) if stored in _TRANSPOSED else size
 
 
 def _resized_size(size: tuple[int, int], fit: Fit) -> tuple[int, int]:
@@ -272,6 +268,11 @@ def _verify(data: bytes) -> None:
 def _open(data: bytes, name: str) -> Any:
     """Opens an image; only its header is read, and checked."""
     pil = required("PIL.Image", "reading images", "experiments")
+    if required("PIL.ImageFile", "reading images", "experiments").LOAD_TRUNCATED_IMAGES:
+        raise Unsuited(
+            f"{name}: PIL.ImageFile.LOAD_TRUNCATED_IMAGES must be False, or what a "
+            "truncated picture lacks would be black or grey; got True"
+        )
     with readable(name):
         check_webp(data)
         try:

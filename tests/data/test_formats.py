@@ -271,9 +271,8 @@ def test_only_the_first_page_is_read_with_a_warning(tmp_path):
         writer.write(DEEP, photometric="rgb", metadata=None)
         # A thumbnail is no page.
         writer.write(DEEP[::2, ::2], photometric="rgb", subfiletype=1, metadata=None)
-    np.testing.assert_array_equal(
-        one(tmp_path, deep.getvalue()), np.float32(DEEP / 65_535)
-    )
+    found = one(tmp_path, deep.getvalue())
+    np.testing.assert_array_equal(found, np.float32(DEEP / 65_535))
 
 
 @pytest.mark.parametrize("head", [b"P5 2 1 65535\n", b"P6 1 1 65535\n", b"P5 4 1 9\n"])
@@ -288,8 +287,7 @@ def test_more_or_less_than_8_bits_of_a_pixmap_are_refused(tmp_path, head):
     [
         encoded(BYTES),
         encoded(BYTES, "JPEG"),
-        encoded(Image.fromarray(BYTES), "BMP"),
-        encoded(Image.fromarray(BYTES), "PPM"),
+        *(encoded(Image.fromarray(BYTES), kind) for kind in ("BMP", "PPM")),
         encoded(Image.fromarray(BYTES), "WEBP", lossless=True),
         encoded(Image.fromarray(BYTES), "TIFF", compression="tiff_lzw"),
         tiff(DEEP, photometric="rgb", compression="zlib", predictor=True),
@@ -309,6 +307,12 @@ def test_truncated_files_are_named(tmp_path, data):
             assert length > 0.9 * len(data)
 
 
+def test_truncated_files_are_not_filled_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("PIL.ImageFile.LOAD_TRUNCATED_IMAGES", True)
+    with pytest.raises(ValueError, match="LOAD_TRUNCATED_IMAGES"):
+        one(tmp_path, encoded(BYTES, "JPEG")[:-9], unreadable="leave_out")
+
+
 def test_samples_need_the_extra_and_bytes_do_not(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "imagecodecs", None)
     np.testing.assert_array_equal(one(tmp_path, tiff(BYTES, photometric="rgb")), BYTES)
@@ -324,9 +328,8 @@ def test_tiffs_whose_tags_lie_are_named(tmp_path, tag):
     values = DEEP[:4, :6, 0].copy()
     right = {256: 6, 257: 4, 258: 16, 259: 1, 262: 1, 277: 1, 278: 4}
     data = bare_tiff(right, values.tobytes())
-    np.testing.assert_array_equal(
-        one(tmp_path, data, grey=True)[..., 0], np.float32(values / 65_535)
-    )
+    found = one(tmp_path, data, grey=True)[..., 0]
+    np.testing.assert_array_equal(found, np.float32(values / 65_535))
     for number in (0, 2, 7, 12, 1000, 2**32 - 1):
         data = bare_tiff(right | {tag: number}, values.tobytes())
         try:

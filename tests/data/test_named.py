@@ -227,9 +227,8 @@ def test_hand_written_bytes(scratch):
     array = read_idx(scratch)
     assert array.dtype == np.int16
     assert array.dtype.isnative
-    np.testing.assert_array_equal(
-        array, [[0x0001, 0x0203, 0x0405], [0x0607, 0x0809, 0x0A0B]]
-    )
+    expected = [[0x0001, 0x0203, 0x0405], [0x0607, 0x0809, 0x0A0B]]
+    np.testing.assert_array_equal(array, expected)
     array[0, 0] = 7  # the result is writable
 
 
