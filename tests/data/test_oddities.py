@@ -13,7 +13,7 @@ from PIL import Image, ImageOps
 from jaxrob import RobustnessWarning
 from jaxrob.data import image_folder
 
-from .files import deep_png, encoded
+from .files import deep_png, encoded, write_folder
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (6, 9, 3), dtype=np.uint8)
@@ -59,11 +59,9 @@ def files_of(number):
     }
 
 
-def folder_of(path, files, kind="png"):
-    (path / "class").mkdir(parents=True, exist_ok=True)
-    for number, data in enumerate(files):
-        (path / "class" / f"{number:04}.{kind}").write_bytes(data)
-    return path
+def folder_of(path, files):
+    named = enumerate(files)
+    return write_folder(path, {f"class/{at:04}.png": data for at, data in named})
 
 
 def one(path, data, **options):

@@ -11,15 +11,13 @@ from PIL import Image
 import jaxrob
 from jaxrob import Dataset, alterations
 
+from ..linear import linear
+
 IMAGES = np.random.default_rng(0).integers(0, 256, (40, 12, 10, 3), dtype=np.uint8)
 WEIGHTS = np.random.default_rng(1).normal(size=(360, 3)).astype(np.float32)
 LABELS = (IMAGES.reshape(40, -1) / 255 @ WEIGHTS).argmax(1)
 NAMES = ("cat", "dog", "owl")
 BLUR = alterations.gaussian_blur(0.0, 2.0)
-
-
-def linear(variables, images):
-    return images.reshape(len(images), -1) @ variables
 
 
 CLASSIFIER = jaxrob.Classifier(linear, jnp.asarray(WEIGHTS), class_names=NAMES)

@@ -1,6 +1,4 @@
 import io
-import os
-import pathlib
 import pickle
 import zipfile
 
@@ -45,13 +43,13 @@ def save(path, arrays):
     return path
 
 
-def convolve(x, kernel, bias, stride):
+def convolve(x, kernel, bias, stride=1):
     """Keras's 'same': what padding cannot share equally goes below and right."""
-    size = x.shape[1]
-    total = max((-(-size // stride) - 1) * stride + 3 - size, 0)
+    size, side = x.shape[1], len(kernel)
+    total = max((-(-size // stride) - 1) * stride + side - size, 0)
     border = total // 2, total - total // 2
     padded = np.pad(x, ((0, 0), border, border, (0, 0)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (side, side), (1, 2))
     windows = windows[:, ::stride, ::stride]
     return np.einsum("bhwcij,ijco->bhwo", windows, kernel) + bias
 
@@ -187,16 +185,9 @@ def test_array_whose_header_lies(tmp_path, shape, length):
         load_idc_weights(path)
 
 
-def real_folder():
-    root = os.environ.get("JAXROB_DATA_DIR")
-    if not root or not pathlib.Path(root, "idc").is_dir():
-        pytest.skip("needs JAXROB_DATA_DIR with patches and weights in its folder idc")
-    return pathlib.Path(root, "idc")
-
-
 @pytest.mark.slow
-def test_published_accuracy():
-    folder = real_folder()
+def test_published_accuracy(real_folder):
+    folder = real_folder("idc")
     dataset = idc_patches(folder / "images")
     variables = load_idc_weights(folder / "idc_cnn_weights.npz")
     images = np.float32(dataset.images) / 255

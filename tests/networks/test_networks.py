@@ -8,7 +8,7 @@ from flax import linen as nn
 
 from jaxrob.networks import MLP, VGG16, IdcCNN, MnistCNN, ResNet, StridedCNN, max_pool
 
-from .test_idc_cnn import pool
+from .test_idc_cnn import convolve, pool
 
 
 def random_variables(module, images):
@@ -79,16 +79,6 @@ def dense(x, layer):
 def normalise(x, statistics, layer, epsilon):
     x = (x - statistics["mean"]) / np.sqrt(statistics["var"] + epsilon)
     return x * layer["scale"] + layer["bias"]
-
-
-def convolve(x, kernel, bias):
-    """Of an odd size, stride 1, zeros outside."""
-    kernel = np.asarray(kernel)
-    size = kernel.shape[0]
-    border = (size // 2, size // 2)
-    padded = np.pad(x, ((0, 0), border, border, (0, 0)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (size, size), (1, 2))
-    return np.einsum("bhwcij,ijco->bhwo", windows, kernel) + bias
 
 
 def mlp(variables, x):
