@@ -15,26 +15,18 @@ from jaxrob import adversarial
 from jaxrob.adversarial import Attack
 
 from ..assessment.documents import assert_refused, put
+from ..reporting import reports
 
-
-def attack(**changes):
-    fields = {
-        "images": np.zeros((3, 2, 2, 1), np.float32),
-        "success": np.array([True, False, False]),
-        "similarity": np.array([0.9, 0.0, 0.0]),
-        "distance": np.array([0.1, np.nan, np.nan]),
-        "correct": np.array([True, True, False]),
-        "labels": np.array([0, 1, 2], np.int32),
-        "target": np.array([-1, 2, -1], np.int32),
-        "predicted": np.array([2, 1, 0], np.int32),
-        "confidence": np.array([0.9, 0.4, np.nan], np.float32),
-        "vanished": np.array([False, True, False]),
-    }
-    return Attack(**(fields | changes))
+FOUND = reports.attack(3)._replace(
+    images=np.zeros((3, 2, 2, 1), np.float32),
+    target=np.array([-1, 2, -1], np.int32),
+    confidence=np.array([0.9, 0.4, np.nan], np.float32),
+    vanished=np.array([False, True, False]),
+)
 
 
 def test_back_as_it_was_without_images():
-    before = attack()
+    before = FOUND
     text = before.to_json()
     json.loads(text, parse_constant=pytest.fail)
     after = Attack.from_json(text)
@@ -62,7 +54,7 @@ IMPLAUSIBLE = {
 
 @pytest.mark.parametrize("name", IMPLAUSIBLE)
 def test_what_cannot_be_is_named(name):
-    assert_refused(attack().to_json(), *IMPLAUSIBLE[name], Attack.from_json)
+    assert_refused(FOUND.to_json(), *IMPLAUSIBLE[name], Attack.from_json)
 
 
 quick = settings(deadline=None, max_examples=10)
