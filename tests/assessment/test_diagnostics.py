@@ -245,43 +245,31 @@ def answers(least, images):
     return jnp.stack([-above, above], axis=1)
 
 
-def classifier(least):
-    return jaxrob.Classifier(answers, np.float32(least))
+CLASSIFIER = jaxrob.Classifier(answers, np.float32(0.06))
 
 
-def accuracy_at(severity, least):
+def accuracy_at(severities):
     """Class 0 is always right, class 1 where its step is seen."""
-    factor = np.interp(severity, np.arange(6), FACTORS)
-    return 0.5 + (STEP[LABELS == 1] * factor > least).sum() / NUMBER
-
-
-def assessed(least, strategy, dataset=DATA, alteration=CONTRAST, **settings):
-    settings["strategy"] = strategy
-    return jaxrob.assess(classifier(least), dataset, alteration, **settings)
-
-
-def crossing(least, threshold=0.8):
-    """The severity at which the accuracy falls below, on a fine grid."""
-    grid = np.linspace(0, 5, 5001)
-    values = np.array([accuracy_at(severity, least) for severity in grid])
-    return grid[(values < threshold).argmax()]
+    factors = np.interp(severities, np.arange(6), FACTORS)
+    return 0.5 + (np.outer(factors, STEP[LABELS == 1]) > 0.06).sum(1) / NUMBER
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*are copies")
 def test_severities_are_there_for_mce_whatever_asap_chooses():
-    curve = jaxrob.evaluate(classifier(0.06), DATA, CONTRAST, presets.SEVERITIES)
-    expected = [accuracy_at(severity, 0.06) for severity in range(6)]
-    np.testing.assert_allclose(curve.accuracy, expected, atol=0.01)
+    curve = jaxrob.evaluate(CLASSIFIER, DATA, CONTRAST, presets.SEVERITIES)
+    np.testing.assert_allclose(curve.accuracy, accuracy_at(range(6)), atol=0.01)
     reference = metrics.ReferenceErrors(0.1, 0.5)
     found = metrics.corruption_error(curve, reference)
     assert found.value == pytest.approx(np.mean(1 - curve.accuracy[1:]) / 0.5)
 
     strategy = strategies.Including(strategies.ASAP(), presets.SEVERITIES)
-    result = assessed(0.06, strategy, rule="linear")
+    how = {"strategy": strategy, "rule": "linear"}
+    result = jaxrob.assess(CLASSIFIER, DATA, CONTRAST, **how)
     assert result.provenance["settings"] == {"size": 32}
     assert metrics.corruption_error(result, reference) == found
-    truth = crossing(0.06) / 5
+    grid = np.linspace(0, 1, 5001)
+    truth = grid[(accuracy_at(5 * grid) < 0.8).argmax()]
     assert abs(result.robustness - truth) <= result.error_bound + 0.01
     low, high = result.confidence_interval
     assert low < truth < high < low + 0.6

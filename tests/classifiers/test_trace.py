@@ -443,10 +443,6 @@ def test_what_is_known_of_a_function_does_not_keep_it():
     assert kept() is None
 
 
-def on_the_devices():
-    return sum(array.nbytes for array in jax.live_arrays())
-
-
 def test_a_training_loop_keeps_nothing_on_the_devices():
     results, held, compiled = [], [], []
     for _ in range(5):
@@ -454,7 +450,7 @@ def test_a_training_loop_keeps_nothing_on_the_devices():
         with compilations() as found:
             results.append(assess(jaxrob.Classifier.from_linen(LinenNet(), variables)))
         compiled.append(len(found))
-        held.append(on_the_devices())
+        held.append(sum(array.nbytes for array in jax.live_arrays()))
     assert not any(compiled[1:])
     assert len(set(held)) == 1
     assert len({one.provenance["classifier"] for one in results}) == 5

@@ -21,6 +21,7 @@ from jaxrob.reporting._results import picture_digest
 from ..assessment.documents import changed, put
 from ..assessment.test_serialization import assessment, same_settings
 from ..fuzzing.bombs import error_within_20_seconds
+from . import reports
 from .reports import attack, roma
 
 PLAN = reporting.Plan(
@@ -44,16 +45,8 @@ NOT_KNOWN = ConfidenceInterval(np.nan, np.nan)
 
 def picture(number=0, **changes):
     image = np.random.default_rng(number).integers(0, 256, (4, 5, 3)).astype(np.uint8)
-    fields = {
-        "image": image,
-        "digest": picture_digest(image),
-        "level": 0.3,
-        "index": 7,
-        "label": 2,
-        "predicted": 3,
-        "shown_as": "first failure",
-    }
-    return reporting.Picture(**(fields | changes))
+    own = {"image": image, "digest": picture_digest(image)} | changes
+    return reports.picture(0.3, 7, 2, 3, "first failure")._replace(**own)
 
 
 def results(**changes):
