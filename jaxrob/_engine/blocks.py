@@ -89,7 +89,7 @@ def placed_blocks(
 def beside(placed: PlacedBlock, other: Dataset, mesh: ImageMesh) -> jax.Array:
     """Returns another data set's images at a block's places, on the devices."""
     spans, size = [slice(placed.block.start, placed.block.stop)], len(placed.images)
-    read = _in_order(other, np.zeros(0), spans, size, mesh, threading.Event())
+    read = _in_order(other, spans, size, mesh, threading.Event())
     with contextlib.closing(read) as found:
         return put(next(found), sharded(mesh))
 
@@ -119,9 +119,10 @@ def picked_blocks(
     is_there = not is_read and (platform(mesh) == "cpu" or is_on(images, mesh))
     if is_on_devices(images):
         found = (taken_on_devices(images, order[span], size) for span in new)
+    elif are_in_order and isinstance(dataset, Dataset):
+        found = _in_order(dataset, new, size, mesh, stopped)
     else:
-        read: Any = _in_order if are_in_order else _picked
-        found = read(dataset, order, new, size, mesh, stopped)
+        found = _picked(dataset, order, new, size, stopped)
 
     def place(span: slice) -> PlacedBlock:
         name, indices = name_of(span), order[span]
@@ -161,14 +162,12 @@ def padded_labels(labels: np.ndarray, size: int) -> np.ndarray:
 
 def _in_order(
     dataset: Dataset,
-    order: np.ndarray,
     spans: Sequence[slice],
     size: int,
     mesh: ImageMesh,
     stopped: threading.Event,
 ) -> Generator[Any, None, None]:
     """Reads blocks in the data's order, each process its own devices' rows."""
-    del order
     images, split = dataset.images, sharded(mesh)
     if isinstance(images, StoredImages):
         rows = own_rows(split, size)
@@ -337,10 +336,8 @@ def _picked(
     order: np.ndarray,
     spans: Sequence[slice],
     size: int,
-    mesh: ImageMesh,
     stopped: threading.Event,
 ) -> Generator[np.ndarray, None, None]:
-    del mesh
     with contextlib.closing(picked(dataset, order, spans, stopped)) as found:
         yield from (padded(images, size) for images in found)
 

@@ -1,6 +1,7 @@
 """MAITE's data sets and models as ours."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -104,7 +105,7 @@ def classifier(
             )
         num_classes = len(class_names)
     return Classifier.from_host(
-        _Called(model, pixels == "bytes"),
+        functools.partial(_called, model, pixels == "bytes"),
         num_classes,
         outputs,
         name=metadata["id"],
@@ -147,21 +148,16 @@ class _Items:
         return item[0], label
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Called:
-    model: Any
-    takes_bytes: bool
-
-    def __call__(self, images: np.ndarray) -> np.ndarray:
-        if self.takes_bytes:
-            images = np.rint(np.clip(images, 0, 1) * 255).astype(np.uint8)
-        found = self.model([*images])
-        if not hasattr(found, "__len__") or len(found) != len(images):
-            raise ValueError(
-                f"the model must return a sequence of {len(images)} outputs, one for "
-                f"each image; got {named(found)}"
-            )
-        return np.stack([np.asarray(as_array(row)) for row in found])
+def _called(model: Any, takes_bytes: bool, images: np.ndarray) -> np.ndarray:
+    if takes_bytes:
+        images = np.rint(np.clip(images, 0, 1) * 255).astype(np.uint8)
+    found = model([*images])
+    if not hasattr(found, "__len__") or len(found) != len(images):
+        raise ValueError(
+            f"the model must return a sequence of {len(images)} outputs, one for "
+            f"each image; got {named(found)}"
+        )
+    return np.stack([np.asarray(as_array(row)) for row in found])
 
 
 def _metadata_of(name: str, value: Any) -> Mapping[str, Any]:

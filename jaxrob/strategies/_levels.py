@@ -83,15 +83,13 @@ class Random:
     seed: int = 0
     rule = "count"
     rules = ("count",)
+    init = Uniform.init
+    result = Uniform.result
 
     def __post_init__(self) -> None:
         seed = checked_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
         object.__setattr__(self, "n", checked_integer("n", self.n, at_least=1))
         object.__setattr__(self, "seed", seed)
-
-    def init(self, task: Task) -> History:
-        """Returns nothing known; see `Strategy`."""
-        return History()
 
     def ask(
         self, task: Task, state: History, history: History
@@ -101,10 +99,6 @@ class Random:
             return [], history
         draw = np.random.default_rng(self.seed)
         return all_images(draw.uniform(task.lower, task.upper, self.n)), history
-
-    def result(self, task: Task, state: History) -> Found:
-        """Returns no error bound: the curve between the levels is unknown."""
-        return Found()
 
 
 # Rules that weight all levels equally would count some parts of the range twice.

@@ -291,7 +291,10 @@ def _apply_glass(
     largest = rows[:, 0].max()
 
     def altered() -> jax.Array:
-        blurred = _truncated(_blur(image, sigma, largest))
+        blurred = _blur(image, sigma, largest)
+        # Truncated to bytes, as the benchmark does between its blurs, as floats.
+        found = jnp.floor(255 * blurred + _SLACK) / 255
+        blurred += jax.lax.stop_gradient(found - blurred)
         pixels = blurred.reshape(-1, image.shape[-1])
         moved = jnp.take(pixels, sources[kind], axis=0, mode="clip")
         return jnp.clip(_blur(moved.reshape(image.shape), sigma, largest), 0.0, 1.0)
@@ -358,12 +361,6 @@ def _blur(image: jax.Array, sigma: jax.Array, largest: float) -> jax.Array:
         padded = shifts(image, len(offsets), reach, "edge")
         image = in_a_loop(padded, taps, rows, columns, reach)
     return image
-
-
-def _truncated(image: jax.Array) -> jax.Array:
-    """Truncates to bytes, as the benchmark does between its blurs, as floats."""
-    found = jnp.floor(255 * image + _SLACK) / 255
-    return image + jax.lax.stop_gradient(found - image)
 
 
 class ElasticDraws(NamedTuple):

@@ -258,10 +258,6 @@ def _at_parameters(
     return apply(image, prepared, *at(rows, level))
 
 
-def _ready_to_blur(image: jax.Array) -> Any:
-    return _BLUR.prepared(image)
-
-
 def _blur(image: jax.Array, prepared: tuple, radius: jax.Array) -> jax.Array:
     return _BLUR.at_level(prepared, radius)
 
@@ -274,10 +270,6 @@ def _saturate(
     image: jax.Array, prepared: None, factor: jax.Array, offset: jax.Array
 ) -> jax.Array:
     return saturated(image, factor, offset)
-
-
-def _transform(image: jax.Array) -> Any:
-    return _COMPRESSION.prepared(image)
 
 
 def _compress(image: jax.Array, prepared: tuple, quality: jax.Array) -> jax.Array:
@@ -345,7 +337,7 @@ jpeg_compression = _scheduled(
     "The quality is an integer: the picture moves by steps, and if `size` is given,\n"
     "levels of the same quality are evaluated once. No gradient passes. Images have 1\n"
     "or 3 channels.",
-    prepare=_transform,
+    prepare=_COMPRESSION.prepared,
     representative=_same_quality,
 )
 speckle_noise = _scheduled(
@@ -360,7 +352,7 @@ gaussian_blur = _scheduled(
     _blur,
     "Convolution with a Gaussian, as from a lens out of focus.",
     _HELD_BACK,
-    prepare=_ready_to_blur,
+    prepare=_BLUR.prepared,
 )
 saturate = _scheduled(
     "saturate",

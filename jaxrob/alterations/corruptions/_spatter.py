@@ -4,8 +4,6 @@ Water is as OpenCV's edge detector, distance transform and equalisation find it:
 `canny`, `distances` and `equalised` reproduce its functions on bytes, in integers.
 """
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,11 +19,8 @@ _MUD = np.array([63, 42, 20], np.float32) / 255
 _THINNEST = 0.8
 
 
-class Layers(NamedTuple):
-    """The amount on each pixel, `[H, W]` for each severity; None if it has none."""
-
-    water: tuple[jax.Array | None, ...]
-    mud: tuple[jax.Array | None, ...]
+# Of water and of mud: the amount on each pixel, `[H, W]` for each severity, or None.
+Layers = tuple[tuple[jax.Array | None, ...], ...]
 
 
 def spatter(size: int | None = None) -> Alteration:
@@ -64,7 +59,7 @@ def layers(noise: jax.Array, rows: np.ndarray) -> Layers:
             liquid = jnp.where(liquid < threshold, 0.0, liquid)
             water.append(strength * water_on(liquid))
             mud.append(None)
-    return Layers(tuple(water), tuple(mud))
+    return tuple(water), tuple(mud)
 
 
 def _apply(
