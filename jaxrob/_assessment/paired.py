@@ -143,16 +143,18 @@ def randomisation_p_values(
             for of in (linear_robustness, _linear_mean)
         ]
 
-    listed = len(units) <= _MOST_LISTED
-    tails = [
-        _Tail(found[0], listed) for found in differences(np.zeros((len(units), 1)))
-    ]
+    observed = np.abs(differences(np.zeros((len(units), 1))))
+    least = observed * (1 - 1e-9) - 1e-12  # Less a margin for rounding.
+    is_extreme = np.zeros((2, 0), bool)
     for is_swapped in _swaps(len(units), most):
-        for tail, again in zip(tails, differences(is_swapped)):
-            tail.add(again)
-        if all(tail.is_known for tail in tails):
+        # An undefined difference may be as extreme.
+        more = ~(np.abs(differences(is_swapped)) < least)
+        is_extreme = np.concatenate([is_extreme, more], axis=1)
+        if (is_extreme.sum(axis=1) >= _EXTREME).all():
             break
-    return tails[0].p_value, tails[1].p_value
+    found = [_p_value(one, len(units) <= _MOST_LISTED) for one in is_extreme]
+    of_robustness, of_mean = np.where(np.isnan(observed[:, 0]), np.nan, found).tolist()
+    return of_robustness, of_mean
 
 
 def freedom(question: Question, networks: Sequence[Answers]) -> float:
@@ -255,36 +257,15 @@ def _values_swapped(
     ]
 
 
-class _Tail:
-    """Counts the swaps that give at least as large a difference as observed."""
-
-    def __init__(self, found: float, is_listed: bool) -> None:
-        self._least = abs(found) * (1 - 1e-9) - 1e-12  # Less a margin for rounding.
-        self._is_listed = is_listed
-        self._extreme, self._drawn = 0, 0
-        self.is_known = math.isnan(found)
-
-    def add(self, differences: np.ndarray) -> None:
-        if self.is_known:
-            return
-        # An undefined difference may be as extreme.
-        is_extreme = ~(np.abs(differences) < self._least)
-        if not self._is_listed:
-            enough = np.cumsum(is_extreme) >= _EXTREME - self._extreme
-            if enough.any():
-                is_extreme = is_extreme[: np.argmax(enough) + 1]
-                self.is_known = True
-        self._extreme += int(is_extreme.sum())
-        self._drawn += len(is_extreme)
-
-    @property
-    def p_value(self) -> float:
-        if not self._drawn:
-            return math.nan
-        if self._is_listed or self.is_known:
-            return self._extreme / self._drawn
-        # The observed difference is one of the swaps.
-        return (self._extreme + 1) / (self._drawn + 1)
+def _p_value(is_extreme: np.ndarray, is_listed: bool) -> float:
+    """Returns the share of extreme swaps; of drawn ones, up to the last that counts."""
+    if is_listed:
+        return float(is_extreme.mean())
+    enough = np.flatnonzero(is_extreme)[_EXTREME - 1 :]
+    if len(enough):
+        return float(_EXTREME / (enough[0] + 1))
+    # The observed difference is one of the swaps.
+    return float((is_extreme.sum() + 1) / (len(is_extreme) + 1))
 
 
 def _swaps(number: int, most: int) -> Iterator[np.ndarray]:
