@@ -27,7 +27,7 @@ from jaxrob.reporting._requirements import (
     checked_bound,
     doubt_of,
     kind_of,
-    slice_intervals,
+    slices_of,
 )
 from jaxrob.reporting._results import Difference, Results
 from jaxrob.reporting._words import corruptions
@@ -221,13 +221,10 @@ def _value(
         )
     value = _ends(about.get(one))
     most = value.high if about.most is None else about.most(one, number)
-    lows = {}
-    if quantity.startswith("worst_slice."):
-        lows = {name: low for name, (low, _) in slice_intervals(one).items()}
+    slices = slices_of(one) if quantity.startswith("worst_slice.") else {}
+    lows = {name: each.joint_interval.low for name, each in slices.items()}
     # The first that is not known, or the lowest.
-    name = min(
-        lows, key=lambda name: (lows[name] == lows[name], lows[name]), default=""
-    )
+    name = min(lows, key=lambda one: (lows[one] == lows[one], lows[one]), default="")
     return _Value(value, value._replace(high=most), part=f" ({name})" if name else "")
 
 

@@ -20,6 +20,7 @@ from jaxrob._arguments.checks import (
     checked_text,
 )
 from jaxrob._assessment.assessment import MEASURE, Assessment
+from jaxrob._assessment.slices import Slice
 from jaxrob._codec import As, Integer, Number, Text, read, refuse
 from jaxrob._files import content_of, damage_of, short
 from jaxrob.alterations._alteration import check_levels_range
@@ -84,21 +85,19 @@ def _worst_class(result: Assessment) -> float:
 
 def sliced_by(result: Assessment) -> list[str]:
     table = getattr(result.curve, "table", None)
-    if table is None or result.sampling or result.scores:
-        return []
-    return [*table.columns]
+    return [] if table is None or result.sampling or result.scores else [*table.columns]
 
 
-def slice_intervals(result: Assessment) -> dict[str, ConfidenceInterval]:
+def slices_of(result: Assessment) -> dict[str, Slice]:
     return {
-        f"{name} {one.value}": one.joint_interval
+        f"{name} {one.value}": one
         for name in sliced_by(result)
         for one in result.by(name).slices
     }
 
 
 def _worst_slice(result: Assessment, end: int = 0) -> float:
-    ends = [one[end] for one in slice_intervals(result).values()]
+    ends = [one.joint_interval[end] for one in slices_of(result).values()]
     return float(np.min(ends)) if ends else math.nan
 
 
@@ -225,8 +224,10 @@ def doubt_of(one: Any, quantity: str) -> str:
     """Why a value that depends on the curve between its levels is open, or ""."""
     if not isinstance(one, Assessment) or not about_quantity(quantity).over_levels:
         return ""
-    is_open = not one.diagnostics.signs.keys().isdisjoint(("jitter", "margin"))
-    return "a warning says that the levels may mislead" * is_open
+    found = slices_of(one) if quantity.startswith("worst_slice.") else {}
+    every = [one, *(each.assessment for each in found.values())]
+    signs = {sign for each in every for sign in each.diagnostics.signs}
+    return "the levels may mislead" * (not signs.isdisjoint(("jitter", "margin")))
 
 
 def names_of(*kinds: str) -> tuple[str, ...]:

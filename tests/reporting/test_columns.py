@@ -105,9 +105,8 @@ def test_a_line_of_a_result_and_of_a_level_says_what_the_assessment_says():
 
 
 def test_what_is_not_known_is_empty_and_has_a_status():
-    undecided = reports.assessment(
-        answers=reports.curve(np.full(60, 4.0), uncertainty=0.9, alpha=0.5)
-    )
+    answers = reports.curve(np.full(60, 4.0), uncertainty=0.9, alpha=0.5)
+    undecided = reports.assessment(answers=answers)
     (row,) = csv.DictReader(io.StringIO(reporting.to_csv(undecided)))
     assert row["robustness"] == "" and row["status"] == "undecided"
     assert reporting.to_frame(undecided)["robustness"].isna().all()
@@ -212,8 +211,7 @@ def test_latex_has_a_row_for_each_and_networks_if_there_are_several():
     alone = reporting.to_latex(one)
     assert r"gaussian blur & {}[$0$, $4$] px & accuracy $\geq 0.8$" in alone
     assert "Network" not in alone and alone.count(r"\\") == 2
-    other = dataclasses.replace(
-        reports.other(one), provenance=one.provenance | {"network": {"name": "a_b"}}
-    )
+    named = one.provenance | {"network": {"name": "a_b"}}
+    other = dataclasses.replace(reports.other(one), provenance=named)
     both = reporting.to_latex([one, other])
     assert "Network" in both and r"a\_b & gaussian blur" in both

@@ -56,9 +56,8 @@ def test_clear_close_and_tied():
     text = rank_table(found)
     assert "2-3" in text and text.endswith("could be first: best")
     # The order given does not matter where it is clear.
-    (other,) = ranks(
-        {shift: _network(float(shift)) for shift in ("1.0", "0.0", "-1.0")}
-    )
+    shifts = ("1.0", "0.0", "-1.0")
+    (other,) = ranks({shift: _network(float(shift)) for shift in shifts})
     assert three().networks == other.networks == ("1.0", "0.0", "-1.0")
     np.testing.assert_array_equal(three().low, other.low)
 
@@ -72,9 +71,8 @@ def test_two_networks_agree_with_the_comparison():
         assert (compared.mean_interval.low > 0) == is_better
         assert (found.high[0] == 1) == is_better
         by_name = dict(zip(found.networks, found.values))
-        assert by_name["first"] - by_name["second"] == pytest.approx(
-            compared.mean_difference
-        )
+        difference = by_name["first"] - by_name["second"]
+        assert difference == pytest.approx(compared.mean_difference)
 
 
 def test_over_all_is_the_mean_over_alterations():
@@ -140,9 +138,8 @@ def test_shared_levels_alone_count():
     few = reports.curve(_BASE, levels=reports.LEVELS[::4])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        (found,) = ranks(
-            {"a": _network(0.0, 0.0), "b": (reports.assessment(None, "blur", few),)}
-        )
+        blurred = reports.assessment(None, "blur", few)
+        (found,) = ranks({"a": _network(0.0, 0.0), "b": (blurred,)})
     assert found.num_levels == 3
     assert found.values[0] == found.values[1]
     np.testing.assert_array_equal(found.high, 2)
@@ -195,9 +192,8 @@ def test_worse_means_surely_worse():
     # A paired comparison tells apart what the intervals do not.
     assert quantities(slightly)["robustness"] > found["robustness.low"]
     beside = jaxrob.compare(slightly, old)
-    assert bool(regressions(slightly, old)) == (
-        min(beside.confidence_interval.high, beside.mean_interval.high) < 0
-    )
+    highs = beside.confidence_interval.high, beside.mean_interval.high
+    assert bool(regressions(slightly, old)) == (min(highs) < 0)
     (line,) = regressions(dataclasses.replace(old, threshold=0.6), old)
     assert "no comparison is possible" in line and "threshold" in line
 

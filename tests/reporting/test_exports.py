@@ -187,9 +187,8 @@ def test_numbers_and_files_of_a_result():
 
 
 def test_what_is_not_known_is_left_out():
-    one = reports.assessment(
-        answers=reports.curve([4.0] * 60, uncertainty=0.9, alpha=0.5), error_bound=None
-    )
+    answers = reports.curve([4.0] * 60, uncertainty=0.9, alpha=0.5)
+    one = reports.assessment(answers=answers, error_bound=None)
     found = reporting.logged(one)
     assert all(math.isfinite(value) for _, value, _ in found.metrics)
     names = {name for name, _, _ in found.metrics}

@@ -131,9 +131,8 @@ def test_back_as_it_was(written, tmp_path):
         reporting.write_results(tmp_path / name, found)
         assert content(tmp_path / name) == content(written)
     digest = r"-[0-9a-f]{16}\.(json|npz)"
-    assert sorted(re.sub(digest, "", name) for name in content(written)) == [
-        *("attack", "blur_ü", "pictures", "rain", "results.json", "roma")
-    ]
+    names = sorted(re.sub(digest, "", name) for name in content(written))
+    assert names == ["attack", "blur_ü", "pictures", "rain", "results.json", "roma"]
     # Of runs that took another time, the same is said.
     slow = dataclasses.replace(before.assessments[0], seconds=99.0)
     slow = dataclasses.replace(before, assessments=(slow, before.assessments[1]))
@@ -158,9 +157,8 @@ def test_an_older_folder(tmp_path):
     network = {"name": "net", "class_names": ["a", "b", "c"]}
     for name in ("rain", "fog"):
         one = assessment(alteration=name)
-        one = dataclasses.replace(
-            one, provenance=one.provenance | {"network": network, "classifier": "0a"}
-        )
+        known = one.provenance | {"network": network, "classifier": "0a"}
+        one = dataclasses.replace(one, provenance=known)
         (tmp_path / f"{name}.json").write_text(one.to_json())
     (tmp_path / "other.json").write_text('{"seconds": 3}')
     (tmp_path / "figure.png").write_bytes(b"")

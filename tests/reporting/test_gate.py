@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from jaxrob import Curve, reporting
+from jaxrob._metadata import Column, ImageTable
 from jaxrob.metrics import ALEXNET, ConfidenceInterval
 from jaxrob.reporting import (
     Difference,
@@ -104,6 +105,20 @@ def test_a_warning_about_the_levels_leaves_open_what_they_decide():
         found = reporting.differences([new], [old])
         (said,) = outcomes([Requirement("difference", -0.9)], {"dim": new}, found)
         assert said.state == "not shown"
+
+
+def test_one_slice_may_be_jagged():
+    """A quarter of the images, of which a third fail at every other level."""
+    answers = made.curve(np.arange(1, 401) / 400, np.linspace(0, 1, 13), 2)
+    predicted = answers.predicted.copy()
+    predicted[1::2, :144:4] = 1 - answers.labels[:144:4]
+    column = Column(("odd", "usual"), np.int32(np.arange(400) % 4 > 0))
+    table = ImageTable(None, {"site": column})
+    answers = dataclasses.replace(answers, predicted=predicted, table=table)
+    one = made.assessment(answers=answers, upper=1.0, threshold=0.5)
+    assert quantities(one)["worst_slice.robustness.low"] > 0.1
+    needed = [Requirement("worst_slice.robustness.low", 0.1)]
+    assert headline([one], needed) == "not shown to be good enough"
 
 
 def test_that_one_of_many_falls_short_is_said_if_it_is_sure_for_all():

@@ -63,9 +63,8 @@ def with_curve(result, chosen=slice(None), **changes):
     curve = result.curve
     parts = ("levels", "predicted", "confidence", "uncertainty")
     kept = {name: getattr(curve, name)[chosen] for name in parts} | {"rank": None}
-    return dataclasses.replace(
-        result, curve=dataclasses.replace(curve, **(kept | changes))
-    )
+    curve = dataclasses.replace(curve, **(kept | changes))
+    return dataclasses.replace(result, curve=curve)
 
 
 @pytest.mark.slow

@@ -146,12 +146,10 @@ def test_measures_with_their_bands():
     found = curves(axes)
     assert list(found) == ["accuracy", "decided ratio", "effectiveness"]
     np.testing.assert_array_equal(found["accuracy"].get_ydata(), one.curve.accuracy)
-    np.testing.assert_allclose(
-        found["decided ratio"].get_ydata(), 1 - one.curve.indecision
-    )
-    np.testing.assert_array_equal(
-        found["effectiveness"].get_ydata(), one.curve.effectiveness
-    )
+    decided = found["decided ratio"].get_ydata()
+    np.testing.assert_allclose(decided, 1 - one.curve.indecision)
+    effective = found["effectiveness"].get_ydata()
+    np.testing.assert_array_equal(effective, one.curve.effectiveness)
     # Of the first band the outline holds the ends of Wilson's interval.
     low, high = metrics.bands(one.curve.confusion, "accuracy")
     outline = axes.collections[0].get_paths()[0].vertices[:, 1]

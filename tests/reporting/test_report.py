@@ -44,18 +44,16 @@ def of_markdown(text):
     reader = MarkdownIt("commonmark", {"html": True})
     tokens = reader.enable(["table", "strikethrough"]).parse(text)
     flat = [part for one in tokens for part in (one.children or [one])]
-    return flat, " ".join(
-        one.content for one in flat if one.type in ("text", "text_special")
-    )
+    texts = (one.content for one in flat if one.type in ("text", "text_special"))
+    return flat, " ".join(texts)
 
 
 def many_networks():
     """Three, of which one may answer "unknown"."""
     first, second = made.assessment(), made.assessment(np.full(60, 9.0))
     uncertain = np.linspace(0, 0.6, 9)[:, None]
-    bayesian = made.assessment(
-        answers=made.curve(np.full(60, 2.6), uncertainty=uncertain, alpha=0.7)
-    )
+    answers = made.curve(np.full(60, 2.6), uncertainty=uncertain, alpha=0.7)
+    bayesian = made.assessment(answers=answers)
     return [
         made.results((first,)),
         made.results((made.other(second),), network="robust net"),

@@ -24,9 +24,8 @@ def cells(line):
 
 
 def test_a_row_for_each_assessment():
-    other = assessment(
-        (200,) * 41, np.linspace(0, 0.003, 41), alteration="x", unit="", upper=1 / 3
-    )
+    levels = np.linspace(0, 0.003, 41)
+    other = assessment((200,) * 41, levels, alteration="x", unit="", upper=1 / 3)
     lines = table([assessment(), other]).split("\n")
     assert cells(lines[0]) == [
         "alteration", "range", "unaltered", "worst", "at", "robustness",
