@@ -258,6 +258,10 @@ def _at_parameters(
     return apply(image, prepared, *at(rows, level))
 
 
+def _ready_to_blur(image: jax.Array) -> Any:
+    return _BLUR.prepared(image)
+
+
 def _blur(image: jax.Array, prepared: tuple, radius: jax.Array) -> jax.Array:
     return _BLUR.at_level(prepared, radius)
 
@@ -270,6 +274,10 @@ def _saturate(
     image: jax.Array, prepared: None, factor: jax.Array, offset: jax.Array
 ) -> jax.Array:
     return saturated(image, factor, offset)
+
+
+def _transform(image: jax.Array) -> Any:
+    return _COMPRESSION.prepared(image)
 
 
 def _compress(image: jax.Array, prepared: tuple, quality: jax.Array) -> jax.Array:
@@ -337,7 +345,7 @@ jpeg_compression = _scheduled(
     "The quality is an integer: the picture moves by steps, and if `size` is given,\n"
     "levels of the same quality are evaluated once. No gradient passes. Images have 1\n"
     "or 3 channels.",
-    prepare=_COMPRESSION.prepared,
+    prepare=_transform,
     representative=_same_quality,
 )
 speckle_noise = _scheduled(
@@ -352,7 +360,7 @@ gaussian_blur = _scheduled(
     _blur,
     "Convolution with a Gaussian, as from a lens out of focus.",
     _HELD_BACK,
-    prepare=_BLUR.prepared,
+    prepare=_ready_to_blur,
 )
 saturate = _scheduled(
     "saturate",
