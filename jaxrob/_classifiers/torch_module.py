@@ -99,12 +99,10 @@ def timm_network(
     )
     network = torch_network(model, "logits", preprocessing, name, version, batch_size)
     names = model.pretrained_cfg.get("label_names")
-    if not isinstance(names, list | tuple) or len(names) != max(number, 2):
-        names = None  # The head is another.
-    return network._replace(
-        num_classes=max(number, 2),
-        class_names=None if names is None else tuple(map(str, names)),
-    )
+    # Otherwise the head is another.
+    fit = isinstance(names, list | tuple) and len(names) == max(number, 2)
+    names = tuple(map(str, names)) if fit else None
+    return network._replace(num_classes=max(number, 2), class_names=names)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -115,7 +113,7 @@ class TorchRun:
     def __call__(self, images: np.ndarray) -> Any:
         torch = _torch()
         with torch.inference_mode():
-            returned = self.module(self._placed(torch.from_numpy(images)))
+            returned = self._called(torch.from_numpy(images))
             if self.outputs == "any":
                 return with_arrays(returned, _array)
             return _tensor(torch, returned, len(images)).float().cpu().numpy()
@@ -147,14 +145,16 @@ class TorchRun:
         with torch.enable_grad():
             pixels = torch.from_numpy(images).requires_grad_()
             # A copy, because the first layer may write to its input.
-            returned = self.module(self._placed(pixels.clone()))
+            returned = self._called(pixels.clone())
             return pixels, _tensor(torch, returned, len(images))
 
-    def _placed(self, images: Any) -> Any:
+    def _called(self, images: Any) -> Any:
         first = next(self.module.parameters(), None)
-        if first is None or not first.is_floating_point():
-            return images
-        return images.to(first.device, first.dtype)
+        if first is not None and first.is_floating_point():
+            images = images.to(first.device, first.dtype)
+        # A journal would mix the answers of two precisions.
+        with _torch().autocast(images.device.type, enabled=False):
+            return self.module(images)
 
 
 def _torch() -> Any:
