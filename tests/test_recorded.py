@@ -304,6 +304,12 @@ def test_a_journal_keeps_answers_and_tells_other_pictures(tmp_path):
     assert journal.read_bytes() == written
     write(folder, darker(1))
     assert answers().values[1] != first.values[1]
+    np.save(file := tmp_path / "dim.npy", darker(4))
+    found, journal = alterations.recorded({1: file}), tmp_path / "other"
+    jaxrob.assess(classifier(), data, found, journal=journal)
+    np.save(file, darker(1))
+    later = jaxrob.assess(classifier(), data, found, journal=journal)
+    assert later.values[1] != first.values[1]
 
 
 @pytest.mark.slow

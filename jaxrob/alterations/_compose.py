@@ -252,8 +252,8 @@ def _member_key(
     return jax.random.fold_in(key, index)
 
 
-# Small, square and larger pictures: some functions move those alone.
-_PROBED = (6, 9), (9, 9), (520, 516)
+# Small, square, grey and larger pictures: some functions move those alone.
+_PROBED = (6, 9, 3), (9, 9, 3), (6, 9, 1), (520, 516, 3)
 
 
 def followed_by(
@@ -281,8 +281,9 @@ def followed_by(
     Args:
       corruption: the alteration.
       fixed: `fixed(image)`, a pure function; it returns an array of the image's shape.
-        Masks and boxes follow only where it computes each pixel from that pixel alone
-        (or `dataclasses.replace` says `geometry` and `moves_pixels`).
+        Masks and boxes follow only where it computes each pixel from that pixel alone,
+        in the few sizes tried (or `dataclasses.replace` says `geometry` and
+        `moves_pixels`).
       name: its name in reports; by default the name of the corruption, "followed by"
         and the name of the function.
 
@@ -359,8 +360,8 @@ def _moves_nothing(fixed: Callable[[jax.Array], jax.Array]) -> bool:
 
 def _keeps_places(fixed: Callable[[jax.Array], jax.Array], shape: Any) -> bool:
     rng = np.random.default_rng(0)
-    noise = rng.random((2, *shape, 3), np.float32)
-    same = rng.random((*shape, 1)) < 0.5
+    noise = rng.random((2, *shape), np.float32)
+    same = rng.random((*shape[:2], 1)) < 0.5
     framed = np.pad(noise[:, 2:-2, 2:-2], ((0, 0), (2, 2), (2, 2), (0, 0)))
     # What it does may depend on how dark an image, or its border, is.
     for first, second in (noise, noise / 32, 1 - noise / 32, framed, 1 - framed):

@@ -89,7 +89,9 @@ def moves_of(
             raise ValueError(
                 f"{name}: matrix must have the shape [2, 3]; got {named(move.matrix)}"
             )
-    return found
+    # A function may fill one array again for the next movement.
+    own = (np.array(m) if isinstance(m, np.ndarray) else m for m, _ in found)
+    return tuple(map(Move, own, (move.fill for move in found)))
 
 
 def namespace(level: Any) -> Any:

@@ -204,7 +204,8 @@ def paired(alteration: T, dataset: Any) -> T | Recorded:
         raise wrong_type("dataset", wanted, dataset)
     pictures, about = alteration.pictures, alteration.about
     if pictures._paired and pictures._paired[0] is dataset:
-        return pictures._paired[1]
+        # The description of new arrays is a new one.
+        return dataclasses.replace(pictures._paired[1])
     found, names = dict(pictures.at), dict(zip(pictures.at, pictures.names))
     for level, one in pictures.at.items():
         if one is None:

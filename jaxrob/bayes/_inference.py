@@ -25,6 +25,7 @@ from jaxrob._classifiers.classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob._devices.mesh import is_first, local, put, replicated
 from jaxrob._engine.execution import progress_bar
+from jaxrob._identity.identity import Fingerprinted
 from jaxrob._keys import checked_key
 from jaxrob.bayes._model import (
     Data,
@@ -33,6 +34,7 @@ from jaxrob.bayes._model import (
     make_problem,
     model,
     noise_bits,
+    present,
 )
 from jaxrob.bayes._posterior import Posterior, classifier
 
@@ -212,7 +214,11 @@ def _maximised(
     steps = num_images // objective.batch_size
     # On a CPU, XLA runs the gradients of convolutions eight times slower in a loop.
     stride = 1 if jax.default_backend() == "cpu" else steps
-    state = put(_start(problem.initial, objective.guide, optimizer), everywhere)
+    variational = GUIDES[objective.guide].init(problem.initial)
+    start = variational, optimizer.init(variational)
+    # With the rates that it takes now.
+    update = present(optimizer.update, *start, variational)
+    state = put(start, everywhere)
     elbo = np.zeros(epochs, np.float32)
     with (
         jax.set_mesh(problem.mesh.mesh),
@@ -236,7 +242,7 @@ def _maximised(
                     first,
                     stride=stride,
                     objective=objective,
-                    optimizer=optimizer,
+                    update=update,
                 )
             elbo[epoch] = mean = float(total) / steps
             if not np.isfinite(mean):
@@ -246,14 +252,6 @@ def _maximised(
             bar.set_postfix(elbo=f"{mean / num_images:.4f} per image", refresh=False)
             bar.update()
     return local(state[0]), elbo
-
-
-@functools.partial(jax.jit, static_argnames=("guide", "optimizer"))
-def _start(
-    initial: jax.Array, guide: str, optimizer: optax.GradientTransformation
-) -> _State:
-    variational = GUIDES[guide].init(initial)
-    return variational, optimizer.init(variational)
 
 
 @functools.partial(jax.jit, static_argnames=("num_images", "batch_size"))
@@ -266,7 +264,7 @@ def _order(
     return order.reshape(steps, batch_size), jax.random.split(key, steps)
 
 
-@functools.partial(jax.jit, static_argnames=("stride", "objective", "optimizer"))
+@functools.partial(jax.jit, static_argnames=("stride", "objective", "update"))
 def _steps(
     state: _State,
     total: jax.Array,
@@ -277,7 +275,7 @@ def _steps(
     *,
     stride: int,
     objective: _Objective,
-    optimizer: optax.GradientTransformation,
+    update: Fingerprinted,
 ) -> tuple[_State, jax.Array]:
     num_images = len(data.labels)
 
@@ -288,9 +286,7 @@ def _steps(
         value, gradient = jax.value_and_grad(_loss)(
             variational, batches[number], keys[number], data, objective
         )
-        updates, optimizer_state = optimizer.update(
-            gradient, optimizer_state, variational
-        )
+        updates, optimizer_state = update(gradient, optimizer_state, variational)
         variational = cast(Variational, optax.apply_updates(variational, updates))
         return (variational, optimizer_state), total - value * num_images
 

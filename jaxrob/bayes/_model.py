@@ -115,7 +115,7 @@ def _variables(module: Any, image: jax.Array, key: jax.Array) -> tuple[Any, Any]
     if isinstance(module, linen.Module):
         try:
             init = hashable_partial(_init_linen, module=module)
-            init = _present(init, key, as_floats(image)[None])
+            init = present(init, key, as_floats(image)[None])
             fixed = dict(_init(key, image, init=init))
         except Exception as error:  # The user's code may raise anything.
             raise failed_on_images("the module", image.shape, error) from error
@@ -161,7 +161,7 @@ def _init(key: jax.Array, image: jax.Array, *, init: Fingerprinted) -> Any:
     return init(key, as_floats(image)[None])
 
 
-def _present(function: Callable[..., Any], *args: Any) -> Fingerprinted:
+def present(function: Callable[..., Any], *args: Any) -> Fingerprinted:
     """A kept program would not see what the module captures change."""
     program, _ = traced(function, *args)
     return Fingerprinted(fingerprint_of(program).digest, function)
@@ -210,7 +210,7 @@ class Problem(NamedTuple):
         """With the module as it is now."""
         (apply_fn, head), data = self.likelihood, self.data
         image = jax.ShapeDtypeStruct((1, *data.images.shape[1:]), np.float32)
-        return Likelihood(_present(apply_fn, data.params, data.fixed, image), head)
+        return Likelihood(present(apply_fn, data.params, data.fixed, image), head)
 
 
 def make_problem(

@@ -19,7 +19,7 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import OUTPUTS, Classifier
-from jaxrob._identity.identity import HashablePartial, hashable_partial
+from jaxrob._identity.identity import HashablePartial, hashable_partial, text
 from jaxrob._keys import checked_key
 from jaxrob.bayes._model import (
     Head,
@@ -338,7 +338,7 @@ def ensemble(
 
     Raises:
       TypeError: if `module` is neither module nor function.
-      ValueError: if there are no members, or their structures or shapes differ.
+      ValueError: if there are no members, or their structures, shapes or types differ.
 
     Source: Lakshminarayanan, Pritzel and Blundell, Simple and scalable predictive
     uncertainty estimation using deep ensembles, 2017.
@@ -351,14 +351,18 @@ def ensemble(
         leaves = jax.tree.leaves(member)
         # A tree without leaves, such as None, is rejected too.
         for leaf in leaves or [member]:
-            kinds = jax.Array | np.ndarray
-            check_type(f"members[{number}]", leaf, kinds, "a tree of arrays")
-    shapes = [jax.tree.map(jnp.shape, member) for member in members]
-    for number, other in enumerate(shapes):
-        if other != shapes[0]:
+            arrays = jax.Array | np.ndarray
+            check_type(f"members[{number}]", leaf, arrays, "a tree of arrays")
+    # Without weak types.
+    kinds = [
+        jax.tree.map(lambda leaf: f"{jax.typeof(leaf)}".strip("~"), member)
+        for member in members
+    ]
+    for number, other in enumerate(kinds):
+        if other != kinds[0]:
             raise ValueError(
-                "members must have variables of the same structure and shapes; those "
-                f"of member {number} differ from those of member 0"
+                "members must have variables of the same structure, shapes and types; "
+                f"those of member {number} differ from those of member 0"
             )
     _warn_of_repeated(members)
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
@@ -367,9 +371,10 @@ def ensemble(
 
 
 def _warn_of_repeated(members: list[Any]) -> None:
-    seen: dict[tuple[int, ...], int] = {}
+    seen: dict[str, int] = {}
     for number, member in enumerate(members):
-        first = seen.setdefault(tuple(map(id, jax.tree.leaves(member))), number)
+        # By their values: one buffer has any number of views.
+        first = seen.setdefault(text(member), number)
         if first != number:
             warn(
                 f"members {first} and {number} are the same arrays, so that they agree "

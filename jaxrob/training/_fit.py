@@ -149,9 +149,12 @@ def fit(
     checkpoints, done = None, 0
     if checkpoint is not None:
         # What they compute, with rates and first weights: a name says nothing of it.
+        update = optimizer.update
         computed, _ = traced(network.trained, init_key, as_floats(dataset.images[:1]))
         updates, _ = traced(
-            optimizer.update, state.params, state.optimizer, state.params
+            lambda params, at: (optimizer.init(params), update(params, at, params)),
+            state.params,
+            state.optimizer,
         )
         checkpoints = open_checkpoints(
             checkpoint,

@@ -220,6 +220,7 @@ def trimmed(image):
         followed_by(elastic_deformation(), as_it_is),
         followed_by(brightness(), jnp.fliplr, "elastic"),
         followed_by(brightness(), lambda i: i[::-1] if len(i) > 512 else i, "elastic"),
+        followed_by(brightness(), lambda i: i[::-1] if i.size < 60 else i, "elastic"),
         followed_by(brightness(), trimmed, "elastic"),
     ],
     ids=lambda alteration: alteration.name,
@@ -253,10 +254,17 @@ def test_a_users_own_geometry():
     np.testing.assert_allclose(moved, [[1, 1, 4, 2]])
 
 
+FILLED = np.zeros((2, 3))
+
+
 def moved_by(matrix):
-    """An alteration of which only the geometry counts."""
-    moves = (Move(np.array(matrix), "constant"),)
-    return Alteration("own", mirror, 0, 1, geometry=lambda level, size: moves)
+    """An alteration of which only the geometry counts, in an array filled again."""
+
+    def geometry(level, size):
+        FILLED[:] = matrix
+        return (Move(FILLED, "constant"),)
+
+    return Alteration("own", mirror, 0, 1, geometry=geometry)
 
 
 def test_a_composition_moves_labels_once():

@@ -29,8 +29,7 @@ def saved(
     posterior, learnt, sampled_posterior, nnx_posterior, modules, nnx_module, images
 ):
     plain, dropping = modules["plain"], Dropping()
-    state = nnx.state(nnx_module)
-    states = [jax.tree.map(jnp.copy, state) for _ in range(2)]
+    states = [nnx.state(type(nnx_module)(nnx.Rngs(seed))) for seed in range(2)]
     factor = jnp.asarray(np.tril(np.ones((107, 107), np.float32)))
     found = {
         "full rank": (dataclasses.replace(posterior, factor=factor), plain),

@@ -97,17 +97,24 @@ def test_batches_weigh_as_much_as_the_whole(train):
     assert abs(parts / whole - 1) < 0.02
 
 
-def test_what_the_module_captures_may_change(train):
-    scale = np.ones(3)
+def test_what_the_module_and_the_optimizer_capture_may_change(train):
+    scale, rate = np.ones(3), np.full(1, 0.1)
+    optimizer = optax.sgd(lambda step: jax.numpy.asarray(rate)[0])
 
     class Scaled(linen.Module):
         @linen.compact
         def __call__(self, x):
             return Flat(3)(x) * scale
 
-    before = train(Scaled(), epochs=1, batch_size=64)
+    def fit():
+        settings = {"epochs": 1, "batch_size": 64, "optimizer": optimizer}
+        return train(Scaled(), **settings).location
+
+    first = fit()
     scale[2] = 3.0
-    assert not same(before.location, train(Scaled(), epochs=1, batch_size=64).location)
+    second = fit()
+    rate[:] = 0.2
+    assert not same(first, second) and not same(second, fit())
 
 
 @pytest.mark.slow

@@ -129,18 +129,22 @@ def test_a_number_of_images_in_place_of_epochs():
 
 @pytest.mark.slow
 def test_a_checkpoint_is_of_one_training(tmp_path):
-    whole = train(Network(2), epochs=2, checkpoint=tmp_path / "a")
-    assert same(whole, train(Network(2), epochs=2))
-    assert same(whole, train(Network(2), epochs=2, checkpoint=tmp_path / "a"))
+    # Its state holds the rate.
+    adam = optax.inject_hyperparams(optax.adam)
+    given = {"epochs": 2, "optimizer": adam(0.03)}
+    whole = train(Network(2), **given)
+    given["checkpoint"] = tmp_path / "a"
+    assert same(whole, train(Network(2), **given))
+    assert same(whole, train(Network(2), **given))
     assert [path.name for path in (tmp_path / "a").glob("*")] == ["8"]
     for changes, name in (
         ({"key": jax.random.key(1)}, "key"),
         ({"dataset": dark_and_light(65)}, "dataset"),
-        ({"optimizer": optax.adam(0.3)}, "optimizer"),
+        ({"optimizer": adam(0.3)}, "optimizer"),
         ({"optimizer": optax.sgd(0.03)}, "optimizer"),
     ):
         with pytest.raises(ValueError, match=f"of another {name}"):
-            train(Network(2), **{"epochs": 2, "checkpoint": tmp_path / "a"} | changes)
+            train(Network(2), **given | changes)
 
 
 def test_nothing_is_kept_of_a_loss_that_is_no_longer_finite(tmp_path):
