@@ -27,6 +27,7 @@ from jaxrob._classifiers.network import (
     preprocessed,
     snapshot,
 )
+from jaxrob._classifiers.torch_module import without_autocast
 from jaxrob._devices.host_function import HostFunction
 from jaxrob._files import most_unpacked, open_file
 from jaxrob._identity.identity import class_parts, digest
@@ -52,10 +53,9 @@ def keras_network(
     backend = keras.backend.backend()
     outputs = outputs or _activation(own) or "logits"
     name = str(own.name) if name is None else name
-    shape = getattr(own, "output_shape", None)
-    num_classes = None
-    if isinstance(shape, tuple) and len(shape) == 2:
-        num_classes = 2 if shape[1] == 1 else shape[1]
+    shape: Any = getattr(own, "output_shape", None)
+    is_known = isinstance(shape, tuple) and len(shape) == 2
+    num_classes = (2 if shape[1] == 1 else shape[1]) if is_known else None
     if backend == "jax":
         if batch_size is not None:
             raise ValueError(
@@ -74,7 +74,11 @@ def keras_network(
     )
 
     def run(images: np.ndarray) -> Any:
-        returned = own(images, training=False)
+        around: Any = contextlib.nullcontext()
+        if backend == "torch":
+            around = without_autocast(keras.ops.zeros(()).device.type)
+        with around:
+            returned = own(images, training=False)
         if is_any:
             return with_arrays(returned, lambda tensor: _numbers(keras, tensor))
         return _numbers(keras, class_outputs("the Keras model", returned, len(images)))
@@ -152,13 +156,9 @@ def _layer_settings(model: Any) -> tuple[tuple[Any, str], ...]:
 
 def _without_trainable(settings: Any) -> Any:
     """Removes the settings `trainable`, on which answers do not depend."""
-    if isinstance(settings, dict):
-        return {
-            key: _without_trainable(value)
-            for key, value in settings.items()
-            if key != "trainable"
-        }
-    return settings
+    if not isinstance(settings, dict):
+        return settings
+    return {k: _without_trainable(v) for k, v in settings.items() if k != "trainable"}
 
 
 def _digest(keras: Any, model: Any) -> str:

@@ -152,9 +152,13 @@ class TorchRun:
         first = next(self.module.parameters(), None)
         if first is not None and first.is_floating_point():
             images = images.to(first.device, first.dtype)
-        # A journal would mix the answers of two precisions.
-        with _torch().autocast(images.device.type, enabled=False):
+        with without_autocast(images.device.type):
             return self.module(images)
+
+
+def without_autocast(device: str) -> Any:
+    # A journal would mix the answers of two precisions.
+    return _torch().autocast(device, enabled=False)
 
 
 def _torch() -> Any:

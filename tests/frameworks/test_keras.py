@@ -274,10 +274,14 @@ ON_THE_HOST = """
 import warnings, numpy as np, jaxrob
 warnings.simplefilter("ignore")
 classifier = jaxrob.Classifier.from_keras({path!r})
-images = np.load({images!r})
-data = jaxrob.Dataset(images, np.zeros(len(images), int))
-curve = jaxrob.evaluate(classifier, data, jaxrob.alterations.brightness(), [0.0])
+data = jaxrob.Dataset(images := np.load({images!r}), np.zeros(len(images), int))
+asked = classifier, data, jaxrob.alterations.brightness(), [0.0]
+curve = jaxrob.evaluate(*asked)
 import keras
+if keras.backend.backend() == "torch":
+    import torch
+    with torch.autocast("cpu", torch.bfloat16):
+        assert (jaxrob.evaluate(*asked).confidence == curve.confidence).all()
 print(keras.backend.backend(), *curve.predicted[0])
 """
 
@@ -294,9 +298,8 @@ def test_another_backend_gives_the_same_answers(tmp_path, backend):
     environment = {**os.environ, "KERAS_BACKEND": backend}
     if not backend:
         del environment["KERAS_BACKEND"]
-    found = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
-    )
+    asked = [sys.executable, "-c", code]
+    found = subprocess.run(asked, env=environment, capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
     name, *predicted = found.stdout.split()[-21:]
     assert name == (backend or "jax")
