@@ -374,7 +374,7 @@ def _warn_of_repeated(members: list[Any]) -> None:
     seen: dict[str, int] = {}
     for number, member in enumerate(members):
         # By their values: one buffer has any number of views.
-        first = seen.setdefault(text(member), number)
+        first = seen.setdefault(text(jax.tree.leaves(member)), number)
         if first != number:
             warn(
                 f"members {first} and {number} are the same arrays, so that they agree "
