@@ -32,6 +32,7 @@ from jaxrob.data._source import (
     has_8_bits,
     in_channels,
     laid_on,
+    pillow,
     resized,
     transparent,
     turned,
@@ -267,13 +268,8 @@ def _verify(data: bytes) -> None:
 
 def _open(data: bytes, name: str) -> Any:
     """Opens an image; only its header is read, and checked."""
-    pil = required("PIL.Image", "reading images", "experiments")
-    if required("PIL.ImageFile", "reading images", "experiments").LOAD_TRUNCATED_IMAGES:
-        raise Unsuited(
-            f"{name}: PIL.ImageFile.LOAD_TRUNCATED_IMAGES must be False, or what a "
-            "truncated picture lacks would be black or grey; got True"
-        )
     with readable(name):
+        pil = pillow()
         check_webp(data)
         try:
             image = pil.open(io.BytesIO(data), formats=_FORMATS)

@@ -19,6 +19,7 @@ from jaxrob.data._source import (
     Unsuited,
     check_num_values,
     finite_number,
+    pillow,
     range_text,
     scaled,
 )
@@ -173,11 +174,9 @@ def _check_frame(elements: Any, index: int, shape: tuple[int, int, int]) -> None
     offsets = None
     if "ExtendedOffsetTable" in elements:
         offsets = elements.ExtendedOffsetTable, elements.ExtendedOffsetTableLengths
+    number = int(elements.get("NumberOfFrames") or 1)
     frame = encaps.get_frame(
-        elements.PixelData,
-        index,
-        extended_offsets=offsets,
-        number_of_frames=int(elements.get("NumberOfFrames") or 1),
+        elements.PixelData, index, extended_offsets=offsets, number_of_frames=number
     )
     if elements.file_meta.TransferSyntaxUID == _RUN_LENGTHS:
         if len(frame) * _MOST_PER_BYTE > MAX_FILE_BYTES:
@@ -185,8 +184,7 @@ def _check_frame(elements: Any, index: int, shape: tuple[int, int, int]) -> None
                 f"its frame may unpack to more than {MAX_FILE_BYTES} bytes: see dcmdrle"
             )
         return
-    pil = required("PIL.Image", "reading images", "experiments")
-    with pil.open(io.BytesIO(frame), formats=("JPEG", "JPEG2000")) as image:
+    with pillow().open(io.BytesIO(frame), formats=("JPEG", "JPEG2000")) as image:
         if image.size != shape[1::-1]:
             sides = "x".join(map(str, image.size[::-1]))
             raise ValueError(f"its frame has {sides} pixels, not {shape[:2]}")

@@ -196,6 +196,15 @@ def resized(
     return stacked if stacked.dtype == np.uint8 else stacked.clip(0, 1)
 
 
+def pillow() -> Any:
+    if required("PIL.ImageFile", "reading images", "experiments").LOAD_TRUNCATED_IMAGES:
+        raise Unsuited(
+            "PIL.ImageFile.LOAD_TRUNCATED_IMAGES must be False, or what a truncated "
+            "picture lacks would be black or grey; got True"
+        )
+    return required("PIL.Image", "reading images", "experiments")
+
+
 # Far above any image or batch; a larger claim is a bomb or a mistake.
 MAX_FILE_BYTES = 256 << 20
 

@@ -121,7 +121,7 @@ def encapsulated(frame, values):
     return saved(found)
 
 
-def test_jpeg_in_dicom(tmp_path):
+def test_jpeg_in_dicom(tmp_path, monkeypatch):
     grey = np.uint8(CT >> 4)
     frame = encoded(grey, "JPEG", quality=95)
     expected = np.asarray(Image.open(io.BytesIO(frame)), np.float32) / 255
@@ -133,6 +133,9 @@ def test_jpeg_in_dicom(tmp_path):
         one(tmp_path, encapsulated(big, grey), value_range=(0, 255))
     with pytest.raises(ValueError, match="x.dcm: not a readable"):
         one(tmp_path, encapsulated(b"garbage", grey), value_range=(0, 255))
+    monkeypatch.setattr("PIL.ImageFile.LOAD_TRUNCATED_IMAGES", True)
+    with pytest.raises(ValueError, match="LOAD_TRUNCATED_IMAGES"):
+        one(tmp_path, encapsulated(frame[:-9], grey), value_range=(0, 255))
 
 
 def test_what_is_packed_is_refused(tmp_path):
