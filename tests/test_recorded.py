@@ -125,8 +125,8 @@ def test_the_robustness_is_the_share_of_listed_levels():
     assert result.accepted == tuple((level, level) for level in good)
     one_level = jaxrob.assess(classifier(), dataset(), dark([4]), threshold=0.6)
     assert one_level.robustness == accepted[2]
-    weighted = assessed(weights=(1, 2, 5))
-    assert weighted.robustness == accepted @ [1, 2, 5] / 8
+    weighted = assessed(weights=(*np.float32([0.1, 0.2, 0.5]),))
+    assert weighted.robustness == pytest.approx(accepted @ [1, 2, 5] / 8, abs=1e-15)
     # Wilson's bands with the error that three one-sided decisions share.
     bands = metrics.bands(result.counts, "accuracy", 1 - 2 * 0.05 / 3)
     shares = [(band[1:] >= 0.6).mean() for band in bands]

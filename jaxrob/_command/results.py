@@ -10,7 +10,7 @@ import jax
 
 import jaxrob
 from jaxrob import reporting
-from jaxrob._arguments.texts import counted, readable
+from jaxrob._arguments.texts import counted, readable, warn
 from jaxrob._arguments.texts import required as installed
 from jaxrob._command.define import (
     Refused,
@@ -26,6 +26,7 @@ from jaxrob.metrics import ALEXNET
 from jaxrob.reporting import Requirement, Results
 from jaxrob.reporting._columns import log_name
 from jaxrob.reporting._exports import check_empty
+from jaxrob.reporting._gate import beside_assessments
 from jaxrob.reporting._report import with_tester
 from jaxrob.reporting._results import adjusted, difference_text
 
@@ -170,6 +171,8 @@ def write_failing_pictures(
 def run_compare(values: Values, words: Sequence[str]) -> str:
     check_reports(values.report)
     old, new = map(read_results_at, words)
+    for name in beside_assessments(old):
+        warn(f"{words[0]}: {name} is not compared")
     after = {one.alteration: one for one in new.assessments}
     pairs, found = [], []
     for before in old.assessments:

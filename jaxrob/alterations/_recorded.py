@@ -137,7 +137,7 @@ def recorded(
     given = [_read(f"levels[{key!r}]", one) for key, one in levels.items()]
     texts = names or [f"{one:g}" for one in numbers]
     about = {"levels": ", ".join(texts), "weights": ", ".join(f"{w:g}" for w in shares)}
-    rows: list[Any] = [*zip(numbers, given, shares.tolist(), texts)]
+    rows: list[Any] = [*zip(numbers, given, checks.as_written(shares).tolist(), texts)]
     if identity not in numbers:
         rows.append((identity, None, 0.0, "unaltered"))
     ascending, given, shares, texts = zip(*sorted(rows, key=lambda row: row[0]))

@@ -100,8 +100,8 @@ def numbered(
 
 
 def _by_number(names: Sequence[str]) -> list[str]:
-    """Sorts names that differ by numbers alone, or begin with them, by these."""
-    if len({re.sub(r"^[0-9].*|[0-9]+", "0", one.casefold()) for one in names}) > 1:
+    """Sorts names that are alike up to a number by this."""
+    if len({re.sub(r"[0-9].*", "0", one.casefold()) for one in names}) > 1:
         return sorted(names)
     return sorted(names, key=lambda one: [*map(int, _DIGITS.findall(one))])
 
@@ -129,8 +129,7 @@ def _number(text: str) -> float:
 
 def check_sorted(names: Sequence[str], path: pathlib.Path) -> None:
     """Rejects classes whose numbers are in another order than their sorted names."""
-    numbers = sorted(filter(_NUMBER.fullmatch, names), key=_number)
-    numbers = numbers or _by_number(names)
+    numbers = sorted(filter(_NUMBER.fullmatch, names), key=_number) or _by_number(names)
     if numbers != sorted(numbers) or (numbers and _number(numbers[0]) < 0):
         by_number = [*numbers, *sorted(set(names) - set(numbers))]
         raise ValueError(
