@@ -173,9 +173,8 @@ def test_packed_12_bits(tmp_path):
 def test_floats_have_a_range(tmp_path):
     values = RNG.random((5, 6, 3)).astype(np.float32) * 200
     values[0, 0] = 0, 100, 200
-    with pytest.raises(
-        ValueError, match=r"lie in \[0, 200\], not .* \[0, 1\].*value_r"
-    ):
+    message = r"lie in \[0, 200\], not .* \[0, 1\].*value_r"
+    with pytest.raises(ValueError, match=message):
         one(tmp_path, tiff(values, photometric="rgb"))
     found = one(tmp_path, tiff(values, photometric="rgb"), value_range=(0, 200))
     np.testing.assert_allclose(found, values / 200, rtol=1e-6)

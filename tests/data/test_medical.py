@@ -199,9 +199,8 @@ def test_frames(tmp_path):
     expected = shown(frames * 1.5 - 1024, 40, 400)
     found = one(tmp_path, data, slice_at=(0, 3))
     np.testing.assert_allclose(found, expected[3], atol=1e-6)
-    some = slices(
-        tmp_path / "class" / "x.dcm", indices=[4, 0], labels=[1, 0], grey=True
-    )
+    path = tmp_path / "class" / "x.dcm"
+    some = slices(path, indices=[4, 0], labels=[1, 0], grey=True)
     np.testing.assert_allclose(some.images[..., 0], expected[[4, 0]], atol=1e-6)
     assert some.labels.tolist() == [1, 0]
 

@@ -227,9 +227,8 @@ def test_a_class_without_a_readable_picture_is_named(tmp_path):
     with pytest.raises(ValueError, match="a/1.png: not a readable|none of its 3"):
         image_folder(folder, unreadable="leave_out", size=(3, 3))
     # A mistake of the call, and not left out.
-    write_folder(
-        folder, {"a/1.png": FILES["0/00.png"], "b/1.png": encoded(PIXELS[0, 1:])}
-    )
+    files = {"a/1.png": FILES["0/00.png"], "b/1.png": encoded(PIXELS[0, 1:])}
+    write_folder(folder, files)
     with pytest.raises(ValueError, match="b/1.png: 5x6 pixels"):
         image_folder(folder, unreadable="leave_out")
 

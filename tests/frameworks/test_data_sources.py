@@ -45,9 +45,8 @@ def check_names_are_compared(dataset):
 
 
 def rows():
-    return [
-        {"image": image, "label": int(label)} for image, label in zip(IMAGES, LABELS)
-    ]
+    pairs = zip(IMAGES, map(int, LABELS))
+    return [{"image": image, "label": label} for image, label in pairs]
 
 
 @pytest.fixture

@@ -74,9 +74,8 @@ def test_answers_are_those_of_the_module():
 
 
 def test_a_module_without_state_and_preprocessing():
-    net = eqx.nn.Sequential(
-        [eqx.nn.Lambda(jnp.ravel), eqx.nn.MLP(192, 5, 8, 1, key=KEY)]
-    )
+    layers = [eqx.nn.Lambda(jnp.ravel), eqx.nn.MLP(192, 5, 8, 1, key=KEY)]
+    net = eqx.nn.Sequential(layers)
     given = jaxrob.Preprocessing(1, (0.1, 0.2, 0.3), 0.5, channels_first=False, size=8)
     classifier = from_equinox(net, preprocessing=given)
     x = jnp.float32(IMAGES) / 255

@@ -57,9 +57,8 @@ def test_torch_module_with_a_list_for_each_image():
     np.testing.assert_array_equal(scored(classifier, score), by_hand(reds))
 
     with pytest.raises(ValueError, match='got list.*needs outputs="any"'):
-        jaxrob.evaluate(
-            jaxrob.Classifier.from_torch(Detector()), DATA, BRIGHTER, LEVELS
-        )
+        detector = jaxrob.Classifier.from_torch(Detector())
+        jaxrob.evaluate(detector, DATA, BRIGHTER, LEVELS)
 
 
 def test_torch_items_with_masks():
