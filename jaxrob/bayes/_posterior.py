@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen, nnx
+from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
 from jaxrob._arguments.checks import (
@@ -371,10 +372,12 @@ def ensemble(
 
 
 def _warn_of_repeated(members: list[Any]) -> None:
-    seen: dict[str, int] = {}
+    seen: dict[tuple[str | int, ...], int] = {}
     for number, member in enumerate(members):
-        # By their values: one buffer has any number of views.
-        first = seen.setdefault(text(jax.tree.leaves(member)), number)
+        leaves = jax.tree.leaves(member)
+        # By their values, once known: one buffer has any number of views.
+        own = (id(a) if isinstance(a, Tracer) else text(a) for a in leaves)
+        first = seen.setdefault(tuple(own), number)
         if first != number:
             warn(
                 f"members {first} and {number} are the same arrays, so that they agree "
