@@ -227,16 +227,11 @@ def run_rank(values: Values, words: Sequence[str]) -> str:
     found = reporting.ranks(networks, values.confidence_level)
     print("\n\n".join(map(reporting.rank_table, found)))
     if values.figure:
-        _draw(values.figure, found)
+        place = pathlib.Path(values.figure)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        reporting.rank_figure(found).savefig(place, dpi=120)
+        print(f"wrote {place}")
     return ""
-
-
-def _draw(path: str, found: Sequence[reporting.Ranks]) -> None:
-    figure = reporting.rank_figure(found)
-    place = pathlib.Path(path)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(place, dpi=120)
-    print(f"wrote {place}")
 
 
 def _folders(words: Sequence[str]) -> list[pathlib.Path]:
