@@ -252,10 +252,6 @@ def _member_key(
     return jax.random.fold_in(key, index)
 
 
-# Small, square, grey and larger pictures: some functions move those alone.
-_PROBED = (6, 9, 3), (9, 9, 3), (6, 9, 1), (520, 516, 3)
-
-
 def followed_by(
     corruption: Alteration,
     fixed: Callable[[jax.Array], jax.Array],
@@ -281,9 +277,9 @@ def followed_by(
     Args:
       corruption: the alteration.
       fixed: `fixed(image)`, a pure function; it returns an array of the image's shape.
-        Masks and boxes follow only where it computes each pixel from that pixel alone,
-        in the few sizes tried (or `dataclasses.replace` says `geometry` and
-        `moves_pixels`).
+        It may move pixels, so masks and boxes are refused. If it moves none, say so:
+        `dataclasses.replace(stored, geometry=blur.geometry,
+        moves_pixels=blur.moves_pixels)`.
       name: its name in reports; by default the name of the corruption, "followed by"
         and the name of the function.
 
@@ -305,14 +301,13 @@ def followed_by(
     checked_text("followed_by: name", name)
     about = corruption.about
     then = f"then {called}, at every level but {corruption.identity:g}"
-    stays = _moves_nothing(fixed)
     return dataclasses.replace(
         corruption,
         name=name,
         fn=hashable_partial(_then_fixed, corruption=corruption, fixed=fixed),
         prepare=hashable_partial(_prepare_corruption, corruption=corruption),
-        geometry=corruption.geometry if stays else None,
-        moves_pixels=corruption.moves_pixels or not stays,
+        geometry=None,
+        moves_pixels=True,  # It may.
         about=dataclasses.replace(
             about,
             level=f"{about.level}, {then}" if about.level else then,
@@ -344,31 +339,6 @@ def _check_takes_an_image(fixed: Callable[..., Any]) -> None:
             "followed_by: fixed must be a function of an image alone; got "
             f"{_name_of_fixed(fixed)}: {error}"
         ) from error
-
-
-def _moves_nothing(fixed: Callable[[jax.Array], jax.Array]) -> bool:
-    """Whether it moves no pixels: it is the library's, or other pixels change none."""
-    function = getattr(fixed, "function", fixed)
-    if getattr(function, "__module__", "").startswith("jaxrob."):
-        return True
-    try:
-        with jax.ensure_compile_time_eval():
-            return all(_keeps_places(fixed, shape) for shape in _PROBED)
-    except Exception:  # It may need other images than these.
-        return False
-
-
-def _keeps_places(fixed: Callable[[jax.Array], jax.Array], shape: Any) -> bool:
-    rng = np.random.default_rng(0)
-    noise = rng.random((2, *shape), np.float32)
-    same = rng.random((*shape[:2], 1)) < 0.5
-    framed = np.pad(noise[:, 2:-2, 2:-2], ((0, 0), (2, 2), (2, 2), (0, 0)))
-    # What it does may depend on how dark an image, or its border, is.
-    for first, second in (noise, noise / 32, 1 - noise / 32, framed, 1 - framed):
-        found, other = (fixed(jnp.where(same, first, one)) for one in (first, second))
-        if not jnp.where(same, found == other, True).all():
-            return False
-    return True
 
 
 def _prepare_corruption(

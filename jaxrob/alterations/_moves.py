@@ -61,8 +61,8 @@ def unmoved_reason(alteration: Alteration) -> str | None:
     if not alteration.moves_pixels or alteration.geometry is not None:
         return None
     own = (
-        f"{alteration.name} moves pixels and does not say where to, so masks and boxes "
-        "cannot follow: it has no `geometry` (see jaxrob.Alteration)."
+        f"{alteration.name} moves pixels, or may, and does not say where to, so masks "
+        "and boxes cannot follow: it has no `geometry` (see jaxrob.Alteration)."
     )
     return next(filter(None, map(unmoved_reason, alteration.about.members)), own)
 

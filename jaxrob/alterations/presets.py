@@ -1,5 +1,6 @@
 """The alterations of the papers and benchmarks, with their ranges and units."""
 
+import dataclasses
 import os
 from collections.abc import Callable
 
@@ -169,7 +170,14 @@ def _stored(
     corruptions: tuple[Alteration, ...], fixed: Callable[[jax.Array], jax.Array]
 ) -> tuple[Alteration, ...]:
     """Adds storage in files, and keeps the names that the means require."""
-    return tuple(followed_by(one, fixed, one.name) for one in corruptions)
+    return tuple(
+        dataclasses.replace(
+            followed_by(one, fixed, one.name),
+            geometry=one.geometry,
+            moves_pixels=one.moves_pixels,
+        )
+        for one in corruptions
+    )
 
 
 def _a_tenth_of_the_size() -> tuple[Alteration, Alteration]:

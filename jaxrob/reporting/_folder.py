@@ -17,11 +17,13 @@ from jaxrob._arguments.checks import (
     checked_path,
     checked_sequence,
 )
+from jaxrob._arguments.texts import warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._codec import Layout, Text, document, from_json, to_json
 from jaxrob._files import content_of, damage_of, lock, parsed, read_npz, write_file
 from jaxrob.adversarial import Attack
 from jaxrob.domains._results import DomainResults
+from jaxrob.reporting._gate import beside_assessments
 from jaxrob.reporting._requirements import Plan, Required
 from jaxrob.reporting._results import (
     Difference,
@@ -188,6 +190,8 @@ def earlier_assessments(
 ) -> list[Assessment]:
     """Reads the earlier assessments that new ones must not fall below.
 
+    Warns of what else a folder holds: no RoMA and no domain is compared.
+
     Args:
       paths: results folders with an assessment of each alteration, or JSON files of
         single assessments.
@@ -205,11 +209,13 @@ def earlier_assessments(
     found = []
     for path in (checked_path("paths", one) for one in paths):
         if path.is_dir():
-            there = read_results(path).assessments
-            lacking = {*alterations} - {one.alteration for one in there}
+            there = read_results(path)
+            lacking = {*alterations} - {one.alteration for one in there.assessments}
             if lacking:
                 raise ValueError(f"{path}: it has no assessment of {min(lacking)}")
-            found += there
+            for name in beside_assessments(there):
+                warn(f"{path}: {name} is not compared")
+            found += there.assessments
             continue
         if not path.exists():
             raise ValueError(f"{path}: No such file or folder")

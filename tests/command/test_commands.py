@@ -210,6 +210,7 @@ def test_roma(assess, roma, jaxrob_command, tmp_path):
     assert len(both.roma.plr) == 40 and both.assessments[0].alteration == "brightness"
     assert both.requirements == (Requirement("robustness", 0), Requirement("plr", 0))
     assert "RoMA is not compared" in jaxrob_command("compare", folder, folder)[2]
+    assert "RoMA is not compared" in assess(f"--regressions={folder}")[2]
     assert f"mean plr {both.roma.plr.mean():.6f}" in out
     out = succeeded(roma("--half_width=0.1", "--confidence_level=0.99"))
     assert "; the mean over all lies" in out and "(99 %)" in out
