@@ -103,7 +103,7 @@ def _measured(
     domain: jaxrob.Domain,
     profile: np.ndarray | None,
     request: Request,
-    volume: Volume,
+    strategy: Volume,
     values: Values,
 ) -> DomainResults:
     def how(kind: str) -> dict[str, Any]:
@@ -116,18 +116,17 @@ def _measured(
             "progress": values.progress,
         }
 
-    asked = request.threshold, request.measure
+    good: dict[str, Any] = {"threshold": request.threshold}
+    good |= {"measure": request.measure, "alpha": values.alpha}
     # First, so that an error of theirs loses nothing.
     shown = corners(domain, found.dataset, jax.random.key(values.seed))
     one = jaxrob.assess_domain(
-        *found, domain, *asked, alpha=values.alpha, strategy=volume, **how("volume")
+        *found, domain, strategy=strategy, **good, **how("volume")
     )
     answers_are_there()
     box = failure = None
     if values.box:
-        box = jaxrob.operating_box(
-            *found, domain, *asked, **how("box"), alpha=values.alpha
-        )
+        box = jaxrob.operating_box(*found, domain, **good, **how("box"))
     if profile is not None:
         failure = jaxrob.failure_probability(*found, domain, profile, **how("failure"))
     return DomainResults(one, box, failure, shown)

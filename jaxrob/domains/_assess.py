@@ -94,8 +94,8 @@ def assess_domain(
       OSError: if the journal cannot be read or written.
     """
     check_type("domain", domain, Domain, "a jaxrob.Domain")
-    given = classifier, dataset, [domain], key, mesh, batch_size
-    arguments = checked(Arguments(*given, False, journal, progress, score))
+    given = Arguments(classifier, dataset, [domain], key, mesh, batch_size)
+    arguments = checked(given._replace(journal=journal, progress=progress, score=score))
     check_strategy(strategy)
     if not needs_scores(strategy) or "volume" not in strategy.rules:
         raise ValueError(
@@ -195,8 +195,8 @@ def operating_box(
     box_of = Task(domain.lower, domain.upper, threshold)
     faces = box_of.positions_of(_checked_faces(domain, fixed))
     search = BoxSearch(accepted_share, budget, faces)
-    given = classifier, dataset, [domain], key, mesh, batch_size
-    arguments = checked(Arguments(*given, False, journal, progress, score))
+    given = Arguments(classifier, dataset, [domain], key, mesh, batch_size)
+    arguments = checked(given._replace(journal=journal, progress=progress, score=score))
     measure = checked_measure(measure, arguments.score)
     criterion = Criterion(threshold, measure, alpha, Tolerance(), confidence_level)
     _, explored, _, common = _searched(arguments, criterion, search, box_of.levels_at)

@@ -101,8 +101,8 @@ def failure_probability(
     wanted = Wanted(relative, half_width, budget, level)
     with collected() as said:
         alteration = drawn_levels(domain, checked_profile(domain, profile))
-    given = classifier, dataset, [alteration], key, mesh, batch_size
-    arguments = checked(Arguments(*given, False, journal, progress))
+    given = Arguments(classifier, dataset, [alteration], key, mesh, batch_size)
+    arguments = checked(given._replace(journal=journal, progress=progress))
     with prepare_run(arguments) as prepared, source_ahead(prepared) as run:
         labels, start = np.asarray(counted(run.dataset).labels), time.perf_counter()
         order = random_order(run.key, len(labels))
