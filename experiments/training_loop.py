@@ -23,16 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from absl import app, flags
-from common import (
-    classifiers,
-    datasets,
-    define,
-    files,
-    hosts,
-    ranges,
-    startup,
-    timing,
-)
+from common import classifiers, datasets, define, files, hosts, ranges, startup, timing
 from flax import linen
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure

@@ -5,12 +5,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.checks import (
-    check_choice,
-    check_type,
-    checked_text,
-    plain_array,
-)
+from jaxrob._arguments.checks import check_choice, check_type, checked_text, plain_array
 from jaxrob._codec import Array, Layout
 
 _OfImages = Annotated[np.ndarray, Array("N", "int32", at_least=0, is_packed=True)]

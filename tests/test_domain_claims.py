@@ -112,28 +112,6 @@ def test_images_of_groups_and_single_images():
     assert failure(dataset=one, budget=500).confidence_interval.high > 0.9
 
 
-@pytest.mark.parametrize(
-    ("settings", "error", "name"),
-    [
-        ({"domain": SHIFT}, TypeError, "domain"),
-        ({"profile": RECORDED[:, :1]}, ValueError, "profile"),
-        ({"profile": RECORDED * 2}, ValueError, "profile"),
-        ({"profile": pandas.DataFrame(RECORDED)}, TypeError, "profile"),
-        ({"profile": np.full((2, 2), np.nan)}, ValueError, "profile"),
-        ({"profile": [dist.Uniform(0, 0.1)]}, ValueError, "profile"),
-        ({"profile": [dist.Uniform(0, 0.1), 0.1]}, TypeError, "profile"),
-        ({"profile": dist.Uniform(0, 0.1)}, ValueError, "profile"),
-        ({"profile": [dist.Normal(9, 1)] * 2}, ValueError, "profile"),
-        ({"relative": 0, "half_width": 0}, ValueError, "relative"),
-        ({"budget": 0}, ValueError, "budget"),
-        ({"key": None}, ValueError, "key"),
-    ],
-)
-def test_unusable_arguments_of_a_failure_probability(settings, error, name):
-    with pytest.raises(error, match=name):
-        failure(**settings)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("steepness", [0.0, 1.5, 4.0])
 def test_intervals_of_drawn_counts_hold_the_truth(steepness):
@@ -224,22 +202,34 @@ def test_the_unaltered_level_may_lie_on_a_face():
 
 
 @pytest.mark.parametrize(
-    ("settings", "error", "name"),
+    ("call", "settings", "error", "name"),
     [
-        ({"domain": SHIFT}, TypeError, "domain"),
-        ({"accepted_share": 1.0}, ValueError, "accepted_share"),
-        ({"budget": 100}, ValueError, "budget"),
-        ({"fixed": [0.1]}, TypeError, "fixed"),
-        ({"fixed": {"turn": (0, 0.1)}}, ValueError, "fixed"),
-        ({"fixed": {"shift": (0.1, 0.2)}}, ValueError, "fixed"),
-        ({"fixed": {"shift": 0.2}}, ValueError, "fixed"),
-        ({"fixed": {"shift": (0, 0)}}, ValueError, "fixed"),
-        ({"measure": "f1"}, ValueError, "measure"),
+        (failure, {"domain": SHIFT}, TypeError, "domain"),
+        (failure, {"profile": RECORDED[:, :1]}, ValueError, "profile"),
+        (failure, {"profile": RECORDED * 2}, ValueError, "profile"),
+        (failure, {"profile": pandas.DataFrame(RECORDED)}, TypeError, "profile"),
+        (failure, {"profile": np.full((2, 2), np.nan)}, ValueError, "profile"),
+        (failure, {"profile": [dist.Uniform(0, 0.1)]}, ValueError, "profile"),
+        (failure, {"profile": [dist.Uniform(0, 0.1), 0.1]}, TypeError, "profile"),
+        (failure, {"profile": dist.Uniform(0, 0.1)}, ValueError, "profile"),
+        (failure, {"profile": [dist.Normal(9, 1)] * 2}, ValueError, "profile"),
+        (failure, {"relative": 0, "half_width": 0}, ValueError, "relative"),
+        (failure, {"budget": 0}, ValueError, "budget"),
+        (failure, {"key": None}, ValueError, "key"),
+        (box, {"domain": SHIFT}, TypeError, "domain"),
+        (box, {"accepted_share": 1.0}, ValueError, "accepted_share"),
+        (box, {"budget": 100}, ValueError, "budget"),
+        (box, {"fixed": [0.1]}, TypeError, "fixed"),
+        (box, {"fixed": {"turn": (0, 0.1)}}, ValueError, "fixed"),
+        (box, {"fixed": {"shift": (0.1, 0.2)}}, ValueError, "fixed"),
+        (box, {"fixed": {"shift": 0.2}}, ValueError, "fixed"),
+        (box, {"fixed": {"shift": (0, 0)}}, ValueError, "fixed"),
+        (box, {"measure": "f1"}, ValueError, "measure"),
     ],
 )
-def test_unusable_arguments_of_an_operating_box(settings, error, name):
+def test_unusable_arguments(call, settings, error, name):
     with pytest.raises(error, match=name):
-        box(**settings)
+        call(**settings)
 
 
 @pytest.mark.slow

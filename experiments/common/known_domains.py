@@ -68,8 +68,10 @@ def _half_space(d: int, rng: np.random.Generator, link: Link) -> Shape:
     return Shape(lambda x: link(offset - x @ direction), _below(direction, offset))
 
 
-def _in_ball(d: int, rng: np.random.Generator, link: Link) -> Shape:
-    radius = rng.uniform(0.32, 0.48)
+def _in_ball(
+    d: int, rng: np.random.Generator, link: Link, radii: Sequence[float] = (0.32, 0.48)
+) -> Shape:
+    radius = rng.uniform(*radii)
     centre = rng.uniform(radius, 1 - radius, d)
     return Shape(
         lambda x: link(radius - np.linalg.norm(x - centre, axis=1)), _ball(radius, d)
@@ -107,11 +109,7 @@ def _near_plateau(d: int, rng: np.random.Generator, link: Link) -> Shape:
 
 
 def _island(d: int, rng: np.random.Generator, link: Link) -> Shape:
-    radius = rng.uniform(0.12, 0.2) if d == 2 else rng.uniform(0.2, 0.3)
-    centre = rng.uniform(radius, 1 - radius, d)
-    return Shape(
-        lambda x: link(radius - np.linalg.norm(x - centre, axis=1)), _ball(radius, d)
-    )
+    return _in_ball(d, rng, link, (0.12, 0.2) if d == 2 else (0.2, 0.3))
 
 
 def _checkerboard(d: int, rng: np.random.Generator, link: Link) -> Shape:

@@ -127,20 +127,11 @@ def assess(
     some = alteration if several else (alteration,)
     wanted = "jaxrob.Alteration"
     alterations = checked_sequence("alteration", some, Alteration, wanted)
-    arguments = checked(
-        Arguments(
-            classifier,
-            dataset,
-            alterations,
-            key,
-            mesh,
-            batch_size,
-            reduced,
-            journal,
-            progress,
-            score,
-        )
-    )
+    arguments = Arguments(
+        classifier, dataset, alterations, key, mesh, batch_size, reduced, journal,
+        progress, score,
+    )  # fmt: skip
+    arguments = checked(arguments)
     wanted = "a jaxrob.Tolerance or None"
     check_type("tolerance", tolerance, Tolerance | None, wanted)
     scoring = tolerance or Tolerance()

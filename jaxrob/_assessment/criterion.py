@@ -181,9 +181,8 @@ class Criterion:
     # The confidence level above which the classifier may answer "unknown"; None if it
     # always decides.
     alpha: float | None
-    scoring: (
-        Tolerance  # how values are rewarded above and penalized below the threshold
-    )
+    # How values are rewarded above and penalized below the threshold.
+    scoring: Tolerance
     confidence_level: float = 0.95  # the confidence level of the intervals, in (0, 1)
 
     def __post_init__(self) -> None:

@@ -12,13 +12,7 @@ from jaxrob.domains._grow import FORBIDDEN, Box, cloud_of, grown
 from jaxrob.strategies._few.estimates import OPEN, REJECTED
 from jaxrob.strategies._strategy import Found, History, Request, Task
 from jaxrob.strategies._volume import model as models
-from jaxrob.strategies._volume.sides import (
-    answers,
-    requests,
-    sides,
-    spent,
-    to_decide,
-)
+from jaxrob.strategies._volume.sides import answers, requests, sides, spent, to_decide
 
 # The share of a box that the model may think rejected; half after each failure.
 _MOST_BAD = 0.0003

@@ -191,11 +191,7 @@ def _placed(
 
 
 def _value(
-    name: str,
-    one: Any,
-    quantity: str,
-    difference: Difference | None,
-    number: int,
+    name: str, one: Any, quantity: str, difference: Difference | None, number: int
 ) -> _Value:
     about = about_quantity(quantity)
     if isinstance(one, Mapping):

@@ -25,11 +25,7 @@ from jaxrob.roma._estimate import (
     unknown,
     with_estimates,
 )
-from jaxrob.roma._rare._importance import (
-    by_importance,
-    importance_obstacle,
-    least_cost,
-)
+from jaxrob.roma._rare._importance import by_importance, importance_obstacle, least_cost
 from jaxrob.roma._rare._splitting import (
     Candidates,
     by_splitting,

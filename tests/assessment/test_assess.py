@@ -124,6 +124,8 @@ def test_several_alterations_share_each_pass_over_the_data():
 
 
 def test_one_progress_bar_for_all_alterations(capfd):
+    assess(alteration=[DIM, NOTHING], strategy=ASAP)
+    assert capfd.readouterr().err == ""
     results = assess(alteration=[DIM, NOTHING], strategy=ASAP, progress=True)
     shown = capfd.readouterr().err
     total = NUM_IMAGES * sum(result.diagnostics.points for result in results)

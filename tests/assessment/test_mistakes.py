@@ -11,9 +11,7 @@ from jaxrob._dataset import check_labels_below
 from jaxrob.metrics._bands import num_resamples
 
 from ..linear import linear
-from .documents import assert_refused, put
 from .test_few import assess
-from .test_serialization import assessment
 
 RANDOM = np.random.default_rng(0)
 # One class is bright in the middle, the other one beside it.
@@ -192,11 +190,6 @@ def test_few_images_err_as_seldom_as_asked():
     usual, sure = (assess(half_width=0.1, confidence_level=one) for one in levels)
     assert (usual.sampling.error, sure.sampling.error) == pytest.approx((0.05, 0.001))
     assert sure.evaluations >= usual.evaluations
-
-
-def test_the_level_lies_below_1():
-    text = assessment().to_json()
-    assert_refused(text, put("confidence_level", 1.0), "confidence_level")
 
 
 def test_the_highest_level_that_a_message_names_is_taken():

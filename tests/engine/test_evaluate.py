@@ -144,16 +144,6 @@ def test_a_memory_map_gives_the_answers_of_its_array(
     np.testing.assert_allclose(curve.confidence, whole.confidence, atol=1e-4)
 
 
-def test_reduced_curve_holds_the_counts_of_the_curve(classifier, dataset):
-    levels = np.linspace(0, 0.2, 3)
-    curve, reduced = (
-        evaluate(classifier, dataset, levels, batch_size=40, reduced=reduced)
-        for reduced in (False, True)
-    )
-    np.testing.assert_array_equal(reduced.confusion, curve.confusion)
-    np.testing.assert_array_equal(reduced.accuracy, curve.accuracy)
-
-
 def test_levels_of_the_same_effect_are_evaluated_once(dataset):
     seen = []
 
@@ -433,18 +423,6 @@ class TestBadInput:
         with pytest.raises(ValueError, match=message):
             self.evaluate(**(usual | given))
 
-    @pytest.mark.parametrize(
-        "given, message",
-        [
-            ({"classifier": lambda x: x}, "classifier"),
-            ({"alteration": lambda x, y: x}, "alteration"),
-        ],
-    )
-    def test_things_of_a_wrong_type(self, classifier, dataset, given, message):
-        usual = {"classifier": classifier, "dataset": dataset, "alteration": NOISE}
-        with pytest.raises(TypeError, match=message):
-            self.evaluate(**(usual | given))
-
     def test_model_that_returns_nan_for_one_image_at_one_level(self, dataset):
         def apply(variables, images):
             # Only the brightest image at the highest level exceeds this.
@@ -457,12 +435,3 @@ class TestBadInput:
         self.evaluate([-0.5, 0], classifier=classifier, dataset=dataset)
         with pytest.raises(ValueError, match="returned NaN.* first at level 0.5"):
             self.evaluate([-0.5, 0, 0.5], classifier=classifier, dataset=dataset)
-
-
-def test_progress_bar_counts_every_image_and_can_be_turned_off(
-    classifier, dataset, capsys
-):
-    evaluate(classifier, dataset, [0, 0.1], progress=True)
-    assert f"{2 * NUM_IMAGES}/{2 * NUM_IMAGES}" in capsys.readouterr().err
-    evaluate(classifier, dataset, [0, 0.1])
-    assert capsys.readouterr().err == ""

@@ -20,6 +20,7 @@ from jaxrob.strategies import (
     Random,
     Task,
     Uniform,
+    Volume,
     all_images,
     sample,
 )
@@ -129,6 +130,16 @@ def test_nothing_is_asked_twice(strategy):
         (ASAP, {"n": 16, "narrowest": 1.5}, ValueError, "narrowest"),
         (ASAP, {"n": 16, "narrowest": 1 / 20}, ValueError, "narrowest"),
         (Random, {"n": 41.0}, TypeError, "n must"),
+        (Volume, {"half_width": 0.0}, ValueError, "half_width"),
+        (Volume, {"half_width": 0.5}, ValueError, "half_width"),
+        (Volume, {"budget": 0}, ValueError, "budget"),
+        (Volume, {"guarantee": "sure"}, ValueError, "guarantee"),
+        (Including, {"strategy": Random(), "levels": (1,)}, ValueError, "rules"),
+        (Including, {"strategy": ASAP, "levels": (1,)}, TypeError, "strategy"),
+        (Including, {"strategy": ASAP(), "levels": ()}, ValueError, "levels"),
+        (Including, {"strategy": ASAP(), "levels": (1, np.nan)}, ValueError, "levels"),
+        (Including, {"strategy": ASAP(), "levels": ("1",)}, TypeError, "levels"),
+        (Including, {"strategy": ASAP(), "levels": 3}, ValueError, "levels"),
     ],
 )
 def test_bad_settings(make, settings, error, name):
@@ -270,22 +281,6 @@ def test_rules_are_those_that_take_levels_anywhere():
     assert Including(ASAP(), SEVERITIES).rules == ("right", "linear")
     assert Including(ASAP(), SEVERITIES).rule == "right"
     assert Including(Uniform(4), SEVERITIES).rule == "linear"
-
-
-@pytest.mark.parametrize(
-    "arguments, error, name",
-    [
-        ((Random(), (1,)), ValueError, "rules"),
-        ((ASAP, (1,)), TypeError, "strategy"),
-        ((ASAP(), ()), ValueError, "levels"),
-        ((ASAP(), (1, float("nan"))), ValueError, "levels"),
-        ((ASAP(), ("1",)), TypeError, "levels"),
-        ((ASAP(), 3), ValueError, "levels"),
-    ],
-)
-def test_what_is_refused(arguments, error, name):
-    with pytest.raises(error, match=name):
-        Including(*arguments)
 
 
 def test_a_level_outside_the_range_is_refused():

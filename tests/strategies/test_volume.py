@@ -151,17 +151,3 @@ def test_groups_and_single_numbers_are_refused_in_words():
         strategies.sample(
             Volume(), Task(0.0, 1.0, 0.8, num_images=9), known_domains.run
         )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        ({"half_width": 0.0}, "half_width"),
-        ({"half_width": 0.5}, "half_width"),
-        ({"budget": 0}, "budget"),
-        ({"guarantee": "sure"}, "guarantee"),
-    ],
-)
-def test_bad_arguments(arguments, name):
-    with pytest.raises(ValueError, match=name):
-        Volume(**arguments)

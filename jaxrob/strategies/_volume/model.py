@@ -176,8 +176,7 @@ def _loss(
     deviations = np.r_[2.0, np.full(len(off) - 1, _PRIOR_DEVIATION)]
     loss = logits @ weights / 2 + np.log(np.diag(factor)).sum()
     gradient = np.r_[
-        (sensitivity * covariance).sum(),
-        scale * np.tensordot(squares, by_length, 2),
+        (sensitivity * covariance).sum(), scale * np.tensordot(squares, by_length, 2)
     ]
     penalty = np.square(off / deviations).sum() / 2
     return loss + penalty, gradient + off / np.square(deviations)
