@@ -171,7 +171,7 @@ def operating_box(
 
     Args:
       classifier, dataset, domain, threshold, measure: see `assess_domain`.
-      accepted_share: the share of the box to be accepted at least, in (0, 1).
+      accepted_share: the share of the box to be accepted at least, in [0.5, 1).
       confidence_level: how sure that shall be, in (0, 1).
       fixed: faces that the box must have, `(lowest, highest)` by the alteration's name;
         None for an end that is free. They must hold the unaltered level.

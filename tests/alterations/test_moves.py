@@ -329,37 +329,27 @@ def test_moved_boxes_lie_in_the_picture(name, share, corners):
         assert (moved[:, 2:4] <= SIZE[::-1]).all()
 
 
+A_MASK, A_BOX = {"mask": np.zeros((4, 4))}, {"boxes": [[0, 0, 2, 2]], "size": (4, 4)}
+
+
 @pytest.mark.parametrize(
-    ("wrong", "error", "name"),
+    ("move", "given", "wrong", "error", "name"),
     [
-        ({"alteration": "zoom"}, TypeError, "alteration"),
-        ({"mask": [[1]]}, TypeError, "mask"),
-        ({"mask": np.zeros((2, 2), complex)}, TypeError, "mask"),
-        ({"mask": np.zeros(4)}, ValueError, "mask"),
-        ({"mask": np.full((2, 2), 2**40)}, ValueError, "mask"),
-        ({"level": 3.0}, ValueError, "zoom: level"),
+        (move_mask, A_MASK, {"alteration": "zoom"}, TypeError, "alteration"),
+        (move_mask, A_MASK, {"mask": [[1]]}, TypeError, "mask"),
+        (move_mask, A_MASK, {"mask": np.zeros((2, 2), complex)}, TypeError, "mask"),
+        (move_mask, A_MASK, {"mask": np.zeros(4)}, ValueError, "mask"),
+        (move_mask, A_MASK, {"mask": np.full((2, 2), 2**40)}, ValueError, "mask"),
+        (move_mask, A_MASK, {"level": 3.0}, ValueError, "zoom: level"),
+        (move_boxes, A_BOX, {"boxes": [[np.nan] * 4]}, ValueError, "boxes"),
+        (move_boxes, A_BOX, {"level": 0.5}, ValueError, "zoom: level"),
+        (move_boxes, A_BOX, {"size": (4, 4, 3)}, ValueError, "size"),
+        (move_boxes, A_BOX, {"size": 4}, TypeError, "size"),
     ],
 )
-def test_wrong_arguments_of_masks(wrong, error, name):
-    given = {"alteration": zoom(), "mask": np.zeros((4, 4)), "level": 1.5}
+def test_wrong_arguments(move, given, wrong, error, name):
     with pytest.raises(error, match=f"^{name} must"):
-        move_mask(**{**given, **wrong})
-
-
-@pytest.mark.parametrize(
-    ("wrong", "error", "says"),
-    [
-        ({"boxes": [[np.nan] * 4]}, ValueError, "boxes must"),
-        ({"level": 0.5}, ValueError, "zoom: level must"),
-        ({"size": (4, 4, 3)}, ValueError, "size must"),
-        ({"size": 4}, TypeError, "size must"),
-    ],
-)
-def test_wrong_arguments_of_boxes(wrong, error, says):
-    boxes = np.array([[0, 0, 2, 2]])
-    given = {"alteration": zoom(), "boxes": boxes, "level": 1.5, "size": (4, 4)}
-    with pytest.raises(error, match=f"^{says}"):
-        move_boxes(**{**given, **wrong})
+        move(**{"alteration": zoom(), "level": 1.5, **given, **wrong})
 
 
 def test_a_level_in_a_trace_is_refused_for_boxes():

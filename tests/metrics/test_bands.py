@@ -227,53 +227,41 @@ def test_a_straight_curve_has_no_envelope(levels, slope, start):
 CONFUSION = some_counts(2)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        (([1, 2], [3]), "totals"),
-        (([4], [3]), "successes"),
-        (([-1], [3]), "successes"),
-        (([1], [-1]), "totals"),
-        (([1], [2], 1), "confidence_level"),
-    ],
-)
-def test_wilson_errors(arguments, name):
-    with pytest.raises(ValueError, match=name):
-        metrics.wilson(*arguments)
+def interval(levels, low, high, bounds=None):
+    return metrics.robustness_interval(levels, low, high, 0.5, bounds)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "name"),
+    ("function", "arguments", "name"),
     [
-        ((CONFUSION, "auc"), "measure"),
-        ((CONFUSION[0], "f1"), "counts"),
-        ((0 * CONFUSION, "effectiveness"), "input at each level"),
-        ((CONFUSION, "f1", 0), "confidence_level"),
+        (metrics.wilson, ([1, 2], [3]), "totals"),
+        (metrics.wilson, ([4], [3]), "successes"),
+        (metrics.wilson, ([-1], [3]), "successes"),
+        (metrics.wilson, ([1], [-1]), "totals"),
+        (metrics.wilson, ([1], [2], 1), "confidence_level"),
+        (metrics.bands, (CONFUSION, "auc"), "measure"),
+        (metrics.bands, (CONFUSION[0], "f1"), "counts"),
+        (metrics.bands, (0 * CONFUSION, "effectiveness"), "input at each level"),
+        (metrics.bands, (CONFUSION, "f1", 0), "confidence_level"),
         # A bootstrap would need too many replicates.
-        ((CONFUSION, "f1", 0.99999), "confidence_level"),
+        (metrics.bands, (CONFUSION, "f1", 0.99999), "confidence_level"),
+        (interval, ([0, 1], [0, 0], [1]), "high"),
+        (interval, ([0, 1], [0, 0.7], [1, 0.6]), "low"),
+        (interval, ([0, 1], [0, math.nan], [1, 1]), "low"),
+        (interval, ([0], [0], [1]), "at least 2"),
+        (interval, ([], [], [], (0, 1)), "levels"),
+        (interval, ([0, 0], [0, 0], [1, 1], (0, 1)), "distinct"),
+        (interval, ([0, 2], [0, 0], [1, 1], (0, 1)), "bounds"),
+        (interval, ([0, 1], [0, 0], [1, 1], (1, 0)), "bounds"),
+        (metrics.bounded_mean, ([[0.5, 1.1]], 0.95), "scores"),
+        (metrics.bounded_mean, ([[-0.1]], 0.95), "scores"),
+        (metrics.bounded_mean, ([0.5], 0.95), "scores"),
+        (metrics.bounded_mean, ([[0.5]], 95), "confidence_level"),
     ],
 )
-def test_bands_errors(arguments, name):
-    with pytest.raises((TypeError, ValueError), match=name):
-        metrics.bands(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("levels", "low", "high", "bounds", "name"),
-    [
-        ([0, 1], [0, 0], [1], None, "high"),
-        ([0, 1], [0, 0.7], [1, 0.6], None, "low"),
-        ([0, 1], [0, math.nan], [1, 1], None, "low"),
-        ([0], [0], [1], None, "at least 2"),
-        ([], [], [], (0, 1), "levels"),
-        ([0, 0], [0, 0], [1, 1], (0, 1), "distinct"),
-        ([0, 2], [0, 0], [1, 1], (0, 1), "bounds"),
-        ([0, 1], [0, 0], [1, 1], (1, 0), "bounds"),
-    ],
-)
-def test_robustness_interval_errors(levels, low, high, bounds, name):
+def test_wrong_arguments_are_named(function, arguments, name):
     with pytest.raises(ValueError, match=name):
-        metrics.robustness_interval(levels, low, high, 0.5, bounds)
+        function(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -390,17 +378,3 @@ def test_scores_alike():
     assert low == pytest.approx(0.3 * 0.025 ** (1 / 20))
     assert high == pytest.approx(1 - 0.7 * 0.025 ** (1 / 20))
     assert ends([0.5]) == (pytest.approx(0.0125), pytest.approx(0.9875))
-
-
-@pytest.mark.parametrize(
-    ("scores", "confidence", "name"),
-    [
-        ([[0.5, 1.1]], 0.95, "scores"),
-        ([[-0.1]], 0.95, "scores"),
-        ([0.5], 0.95, "scores"),
-        ([[0.5]], 95, "confidence_level"),
-    ],
-)
-def test_bounded_mean_errors(scores, confidence, name):
-    with pytest.raises(ValueError, match=name):
-        metrics.bounded_mean(scores, confidence)
