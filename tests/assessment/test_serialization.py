@@ -13,20 +13,9 @@ import numpy as np
 import pytest
 
 import jaxrob
-from jaxrob import Assessment, Curve, ReducedCurve, reporting, strategies
+from jaxrob import Assessment, Curve, ReducedCurve, alterations, reporting, strategies
 from jaxrob._assessment.diagnostics import Diagnostics
 from jaxrob._codec import digest_of
-from jaxrob.alterations import (
-    About,
-    compose,
-    followed_by,
-    gaussian_blur,
-    gaussian_noise,
-    horizontal_translation,
-    rescale,
-    rotation,
-    zoom,
-)
 from jaxrob.alterations._alteration import doubts, settings, words
 from jaxrob.alterations.corruptions import contrast
 
@@ -318,8 +307,8 @@ def test_the_digest_is_not_of_the_way_values_are_written():
         assert digest_of({"a": other}) != digest_of({"a": [1, "1.0"]})
 
 
-CROP = rotation(-5, 5, fill="crop")
-EDGE = horizontal_translation(-1, 1)
+CROP = alterations.rotation(-5, 5, fill="crop")
+EDGE = alterations.horizontal_translation(-1, 1)
 BOTH = {"rotation: fill": "crop", "horizontal translation: fill": "edge"}
 SHAPE = (6, 6, 1)
 
@@ -338,7 +327,7 @@ FADING = jaxrob.Alteration(
     0.0,
     1.0,
     unit="share",
-    about=About(
+    about=alterations.About(
         "of the light that is lost",
         {"hue": "grey", "shape": lambda shape: shape[0]},
         {"hue": "what the light turns into"},
@@ -358,11 +347,14 @@ def test_the_size_is_that_of_the_images_if_none_is_said():
     "alteration, expected",
     [
         (CROP, {"fill": "crop"}),
-        (gaussian_noise(0, 0.1, clip=False), {"clip": False}),
-        (zoom(), {}),
-        (rescale(rescale(EDGE, 0, 1), 0, 9), {"fill": "edge"}),
-        (compose([CROP, EDGE]), BOTH),
-        (followed_by(contrast(224), same), {"size": 224, "followed by": "same"}),
+        (alterations.gaussian_noise(0, 0.1, clip=False), {"clip": False}),
+        (alterations.zoom(), {}),
+        (alterations.rescale(alterations.rescale(EDGE, 0, 1), 0, 9), {"fill": "edge"}),
+        (alterations.compose([CROP, EDGE]), BOTH),
+        (
+            alterations.followed_by(contrast(224), same),
+            {"size": 224, "followed by": "same"},
+        ),
         (OWN, {}),
     ],
 )
@@ -378,7 +370,7 @@ def test_an_assessment_has_settings_words_and_names():
 
     classifier = jaxrob.Classifier(left_pixels, {}, name="net", class_names=("a", "b"))
     dataset = jaxrob.Dataset(np.full((4, *SHAPE), 0.5, np.float32), [0, 0, 0, 0])
-    both = compose([FADING, OWN])
+    both = alterations.compose([FADING, OWN])
     two = jaxrob.strategies.Uniform(2)
     found = jaxrob.assess(
         classifier, dataset, both, 0.0, key=jax.random.key(0), strategy=two
@@ -396,24 +388,24 @@ MAGNIFIED = "above 1 the image is magnified"
 @pytest.mark.parametrize(
     "alteration, expected",
     [
-        (zoom(), f"factor ({MAGNIFIED})"),
+        (alterations.zoom(), f"factor ({MAGNIFIED})"),
         # A level of 0.5 is a factor of 1.5 here.
         (
-            rescale(zoom(), 0, 1),
+            alterations.rescale(alterations.zoom(), 0, 1),
             f"none (0 to 1 stand for 1 to 2 [factor]: {MAGNIFIED})",
         ),
         (
-            compose([zoom(1, 3), FADING]),
+            alterations.compose([alterations.zoom(1, 3), FADING]),
             f"none (0 to 1 drive zoom from 1 to 3 [factor] ({MAGNIFIED}), then fading "
             "from 0 to 1 [share] (of the light that is lost))",
         ),
         (
-            followed_by(FADING, same),
+            alterations.followed_by(FADING, same),
             "share (of the light that is lost, then same, at every level but 0)",
         ),
         (FADING, "hue grey (what the light turns into), shape 6"),
         (OWN, "share |"),
-        (gaussian_blur(), "what it does depends on the images' size)"),
+        (alterations.gaussian_blur(), "what it does depends on the images' size)"),
     ],
 )
 def test_a_report_says_what_a_level_is(alteration, expected):

@@ -7,18 +7,9 @@ import re
 
 import numpy as np
 
-from jaxrob import Assessment, Curve, ReducedCurve
+from jaxrob import Assessment, Curve, ReducedCurve, reporting
 from jaxrob._assessment.diagnostics import Diagnostics
 from jaxrob.adversarial import Attack
-from jaxrob.reporting import (
-    Picture,
-    Plan,
-    PlannedAlteration,
-    Requirement,
-    Results,
-    to_html,
-    to_markdown,
-)
 from jaxrob.reporting._results import picture_digest
 from jaxrob.roma import RomaResult
 
@@ -102,7 +93,7 @@ def counted(correct, number, levels, **changes):
 def picture(level=0.0, index=0, label=0, predicted=0, shown_as="unaltered", side=8):
     image = np.full((side, side, 3), 50 + index, np.uint8)
     digest = picture_digest(image)
-    return Picture(image, digest, level, index, label, predicted, shown_as)
+    return reporting.Picture(image, digest, level, index, label, predicted, shown_as)
 
 
 def plan(**changes):
@@ -110,11 +101,13 @@ def plan(**changes):
         "name": "pets of spring",
         "date": datetime.date(2026, 3, 1),
         "digest": "0123456789abcdef" * 4,
-        "alterations": (PlannedAlteration("gaussian_blur", 0.0, 4.0, {}, "lens"),),
+        "alterations": (
+            reporting.PlannedAlteration("gaussian_blur", 0.0, 4.0, {}, "lens"),
+        ),
         "threshold": 0.8,
-        "requirements": (Requirement("robustness", 0.25),),
+        "requirements": (reporting.Requirement("robustness", 0.25),),
     }
-    return Plan(**(settings | changes))
+    return reporting.Plan(**(settings | changes))
 
 
 def results(assessments=None, **changes):
@@ -122,9 +115,9 @@ def results(assessments=None, **changes):
         "network": "net",
         "class_names": NAMES,
         "assessments": (assessment(),) if assessments is None else assessments,
-        "requirements": (Requirement("robustness", 0.25),),
+        "requirements": (reporting.Requirement("robustness", 0.25),),
     }
-    return Results(**(settings | changes))
+    return reporting.Results(**(settings | changes))
 
 
 def roma(number=12, **changes):
@@ -169,7 +162,7 @@ def other(one, **changes):
 
 
 def both(found, earlier=()):
-    return to_html(found, earlier), to_markdown(found, earlier)
+    return reporting.to_html(found, earlier), reporting.to_markdown(found, earlier)
 
 
 def parsed(page):

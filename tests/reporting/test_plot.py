@@ -6,17 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from jaxrob import Alteration, metrics
+from jaxrob import Alteration, metrics, reporting
 from jaxrob.alterations import brightness, gaussian_noise
-from jaxrob.reporting import (
-    examples,
-    figure,
-    plot,
-    plot_categories,
-    plot_confusion,
-    plot_measures,
-    plot_networks,
-)
 
 from . import reports as made
 from .reports import counted
@@ -52,8 +43,8 @@ def test_curve_threshold_and_identity():
 
     _, axes = pyplot.subplots()
     one = assessment(identity=0.25)
-    assert plot(one, axes) is axes and one.plot(axes) is axes
-    before, axes = plot(one), plot(one)
+    assert reporting.plot(one, axes) is axes and one.plot(axes) is axes
+    before, axes = reporting.plot(one), reporting.plot(one)
     assert len(pyplot.get_fignums()) == 2 and before.figure is not axes.figure
     curve, threshold, identity = lines_of(axes)
     np.testing.assert_array_equal(curve.get_xdata(), LEVELS)
@@ -65,16 +56,16 @@ def test_curve_threshold_and_identity():
     # Few levels have markers.
     assert curve.get_marker() == "o"
     many = np.linspace(-1, 1, 1000)
-    curve, *_ = lines_of(plot(assessment(many, np.full(1000, 90))))
+    curve, *_ = lines_of(reporting.plot(assessment(many, np.full(1000, 90))))
     assert curve.get_marker() in ("None", None)
 
 
 def test_accepted_intervals_are_shaded():
-    axes = plot(assessment())
+    axes = reporting.plot(assessment())
     np.testing.assert_allclose(shaded(axes), [(-0.75, -0.25), (0.5, 1)], atol=1e-9)
-    axes = plot(assessment(threshold=0.5))
+    axes = reporting.plot(assessment(threshold=0.5))
     np.testing.assert_allclose(shaded(axes), [(-1, 1)], atol=1e-9)
-    assert shaded(plot(assessment(threshold=1.0, correct=CORRECT // 2))) == []
+    assert shaded(reporting.plot(assessment(threshold=1.0, correct=CORRECT // 2))) == []
 
 
 def drawn_images(whole):
@@ -91,7 +82,7 @@ def test_a_strip_of_examples_under_each_panel():
         *(assessment(), assessment(lower=0.0, upper=0.2, alteration="gaussian noise")),
         assessment(lower=0.0, upper=5.0, alteration="shift"),
     ]
-    whole = figure(
+    whole = reporting.figure(
         results, alterations, image, jax.random.key(0), columns=2, num_examples=3
     )
     panels, strips = drawn_images(whole)
@@ -106,23 +97,23 @@ def test_a_strip_of_examples_under_each_panel():
     assert labels == ["0", "0.1", "0.2"]
     for some, one in ((results[:2], alterations[1::-1]), (results, alterations[:2])):
         with pytest.raises(ValueError, match="alterations"):
-            figure(some, one, image, jax.random.key(0))
+            reporting.figure(some, one, image, jax.random.key(0))
 
 
 def test_examples():
     image = np.random.default_rng(0).random((6, 5, 3), np.float32)
-    got = examples(DARKER, image, np.array([0.0, -0.5, 0.0]), None)
+    got = reporting.examples(DARKER, image, np.array([0.0, -0.5, 0.0]), None)
     assert got.shape == (3, 6, 5, 3) and got.dtype == np.float32
     np.testing.assert_array_equal(got[0], image)
     np.testing.assert_allclose(got[1], image / 2, atol=1e-6)
     with pytest.raises(ValueError, match="levels"):
-        examples(DARKER, image, np.array([1.6]), None)
+        reporting.examples(DARKER, image, np.array([1.6]), None)
 
 
 def test_matplotlib_is_asked_for(hide):
     hide("matplotlib")
     with pytest.raises(ImportError, match=r"\[command\]"):
-        plot(assessment())
+        reporting.plot(assessment())
 
 
 def with_unknown():
@@ -142,7 +133,7 @@ def curves(axes):
 
 def test_measures_with_their_bands():
     one = with_unknown()
-    axes = plot_measures(one)
+    axes = reporting.plot_measures(one)
     found = curves(axes)
     assert list(found) == ["accuracy", "decided ratio", "effectiveness"]
     np.testing.assert_array_equal(found["accuracy"].get_ydata(), one.curve.accuracy)
@@ -157,12 +148,12 @@ def test_measures_with_their_bands():
     assert set(np.round(high, 9)) <= set(np.round(outline, 9))
     assert "60 images" in axes.get_xlabel()
     # All decided: the three would be one line.
-    assert list(curves(plot_measures(made.assessment()))) == ["accuracy"]
+    assert list(curves(reporting.plot_measures(made.assessment()))) == ["accuracy"]
 
 
 def test_networks_that_coincide_are_distinguishable():
     one = made.assessment()
-    axes = plot_networks([one, one, one], ["a", "_b", "$c$"])
+    axes = reporting.plot_networks([one, one, one], ["a", "_b", "$c$"])
     found = list(curves(axes).values())
     widths = [line.get_linewidth() for line in found]
     sizes = [line.get_markersize() for line in found]
@@ -185,18 +176,20 @@ def test_networks_that_coincide_are_distinguishable():
 def test_networks_must_share_what_they_are_asked():
     one = made.assessment()
     with pytest.raises(ValueError, match="alteration"):
-        plot_networks([one, dataclasses.replace(one, alteration="zoom")], ["a", "b"])
+        reporting.plot_networks(
+            [one, dataclasses.replace(one, alteration="zoom")], ["a", "b"]
+        )
     with pytest.raises(ValueError, match="as many"):
-        plot_networks([one], ["a", "b"])
+        reporting.plot_networks([one], ["a", "b"])
     with pytest.raises(ValueError, match="at most 6"):
-        plot_networks([one] * 7, list("abcdefg"))
+        reporting.plot_networks([one] * 7, list("abcdefg"))
     with pytest.raises(TypeError, match="axes of matplotlib"):
-        plot_measures(one, axes=3)
+        reporting.plot_measures(one, axes=3)
 
 
 def test_confusion_at_a_level():
     one = with_unknown()
-    axes = plot_confusion(one, 2.1, ("cat", "dog", "$owl"))
+    axes = reporting.plot_confusion(one, 2.1, ("cat", "dog", "$owl"))
     counts = one.curve.confusion[4]  # The level 2 is next to 2.1.
     shares = axes.images[0].get_array()
     np.testing.assert_allclose(shares, counts / counts.sum(-1, keepdims=True))
@@ -205,18 +198,18 @@ def test_confusion_at_a_level():
     assert labels == ["cat", "dog", r"\$owl", "unknown"]
     written = {text.get_text() for text in axes.texts}
     assert written == {str(count) for count in counts.ravel() if count}
-    axes = plot_confusion(made.assessment(), 4.0)
+    axes = reporting.plot_confusion(made.assessment(), 4.0)
     assert axes.images[0].get_array().shape == (3, 3)
     with pytest.raises(ValueError, match="level must lie in"):
-        plot_confusion(one, 5.0)
+        reporting.plot_confusion(one, 5.0)
     with pytest.raises(ValueError, match="as many as the classes; got 1 for 3"):
-        plot_confusion(one, 0.0, ("cat",))
+        reporting.plot_confusion(one, 0.0, ("cat",))
 
 
 def test_categories_of_roma():
     chance = np.where(np.arange(30) % 3 == 1, 0.3, 0.01) * np.linspace(0.8, 1.2, 30)
     result = made.roma(30, log_adversarial_probability=np.log(chance))
-    axes = plot_categories(result, made.NAMES)
+    axes = reporting.plot_categories(result, made.NAMES)
     labels = [text.get_text() for text in axes.get_yticklabels()]
     assert labels[0] == "dog (10 of 10)" and len(labels) == 3
     found = axes.lines[0].get_xdata()
