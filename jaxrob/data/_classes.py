@@ -27,7 +27,6 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _WRAPPED = re.compile(
     r"0x[\da-f]+|\W*([\w.]+\(|b['\"])?\W*\d+([.,]0*)?(,.*\))?\W*", re.IGNORECASE
 )
-_DIGITS = re.compile(r"[0-9]+")
 _COMMA = re.compile(r"^([+-]?[0-9]+),([0-9]+)$")
 
 
@@ -100,10 +99,11 @@ def numbered(
 
 
 def _by_number(names: Sequence[str]) -> list[str]:
-    """Sorts names that are alike up to a number by this."""
-    if len({re.sub(r"[0-9].*", "0", one.casefold()) for one in names}) > 1:
+    """Sorts names that are alike up to a number, but for marks, by this."""
+    heads = {re.sub(r"\d.*", "0", re.sub(r"[\W_]", "", one)).lower() for one in names}
+    if len(heads) > 1:
         return sorted(names)
-    return sorted(names, key=lambda one: [*map(int, _DIGITS.findall(one))])
+    return sorted(names, key=lambda one: [*map(int, re.findall(r"\d+", one))])
 
 
 def check_looks(names: Sequence[str], path: str | os.PathLike[str]) -> None:
