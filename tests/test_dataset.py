@@ -277,37 +277,29 @@ def test_odd_arrays_are_the_same_images(name):
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("what", "make", "message"),
     [
-        (lambda x: np.ma.masked_array(x, x > 0.5), "images must not be masked"),
-        (lambda x: x > 0.5, "uint8 or floating; got bool .*; pass"),
-        (lambda x: (x * 255).astype(np.int64), "divide 0-255 by 255"),
-        (lambda x: (x * 255).astype(">u2"), "divide 0-255 by 255"),
-        (lambda x: x.astype(complex), "uint8 or floating; got complex128"),
-        (lambda x: np.zeros(x.shape, [("a", "f4")]), "uint8 or floating; got "),
-        (lambda x: keys(), "got key<fry>"),
-        (lambda x: [[1.0, 2.0], [3.0]] * 2, "images must be an array .*; got list"),
-        (lambda x: None, "images must be uint8 or floating; got object"),
+        ("images", lambda x: np.ma.masked_array(x, x > 0.5), "not be masked"),
+        ("images", lambda x: x > 0.5, "be uint8 or floating; got bool .*; pass"),
+        ("images", lambda x: (x * 255).astype(np.int64), ".*divide 0-255 by 255"),
+        ("images", lambda x: (x * 255).astype(">u2"), ".*divide 0-255 by 255"),
+        ("images", lambda x: x.astype(complex), "be uint8 or floating; got complex128"),
+        ("images", lambda x: np.zeros(x.shape, [("a", "f4")]), "be uint8 or floating"),
+        ("images", lambda x: keys(), ".*got key<fry>"),
+        ("images", lambda x: [[1.0, 2.0], [3.0]] * 2, "be an array .*; got list"),
+        ("images", lambda x: None, "be uint8 or floating; got object"),
+        ("labels", lambda x: np.ma.masked_array(x, x == 1), "not be masked"),
+        ("labels", lambda x: x.astype("m8[s]"), "be .* integers"),
+        ("labels", lambda x: x.astype(object), "be .* integers"),
+        ("labels", lambda x: x.astype(jnp.int4), "be .* integers"),
+        ("labels", lambda x: keys(), "be an array"),
     ],
 )
-def test_other_arrays_of_images_are_named(make, message):
-    with pytest.raises(TypeError, match=message):
-        Dataset(make(images()), labels())
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda x: np.ma.masked_array(x, x == 1), "labels must not be masked"),
-        (lambda x: x.astype("m8[s]"), "labels must be .* integers"),
-        (lambda x: x.astype(object), "labels must be .* integers"),
-        (lambda x: x.astype(jnp.int4), "labels must be .* integers"),
-        (lambda x: keys(), "labels must be an array"),
-    ],
-)
-def test_other_arrays_of_labels_are_named(make, message):
-    with pytest.raises(TypeError, match=message):
-        Dataset(images(), make(labels()))
+def test_other_arrays_are_named(what, make, message):
+    given = {"images": images(), "labels": labels()}
+    given[what] = make(given[what])
+    with pytest.raises(TypeError, match=f"{what} must {message}"):
+        Dataset(**given)
 
 
 @pytest.mark.parametrize("dtype", [">i4", ">u8", np.int8, np.uint64])

@@ -82,32 +82,22 @@ def test_by_hand():
     np.testing.assert_allclose(similarity, [(0.0009 - 0.5) / 0.5009], rtol=1e-12)
 
 
+def skimages(a, b, **how):
+    how |= {"data_range": 1.0, "use_sample_covariance": False}
+    both = zip(a.astype(float), b.astype(float))
+    return [metrics.structural_similarity(*pair, **how) for pair in both]
+
+
 def test_whole_image_is_skimages_single_window():
     a, b = pairs(0, (5, 9, 9, 1))
-    expected = [
-        metrics.structural_similarity(
-            p, q, win_size=9, data_range=1.0, use_sample_covariance=False
-        )
-        for p, q in zip(a[..., 0].astype(float), b[..., 0].astype(float))
-    ]
+    expected = skimages(a[..., 0], b[..., 0], win_size=9)
     similarity = adversarial.structural_similarity(a, b)
     np.testing.assert_allclose(similarity, expected, rtol=1e-9)
 
 
 def test_windowed_is_skimages():
     a, b = pairs(1, (3, 11, 20, 3))
-    expected = [
-        metrics.structural_similarity(
-            p,
-            q,
-            data_range=1.0,
-            gaussian_weights=True,
-            sigma=1.5,
-            use_sample_covariance=False,
-            channel_axis=-1,
-        )
-        for p, q in zip(a.astype(float), b.astype(float))
-    ]
+    expected = skimages(a, b, gaussian_weights=True, sigma=1.5, channel_axis=-1)
     np.testing.assert_allclose(
         adversarial.windowed_similarity(a, b), expected, atol=2e-5
     )

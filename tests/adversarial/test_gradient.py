@@ -188,37 +188,24 @@ def changed(**fields):
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("given", "error", "name"),
     [
-        ({"images": FLAT_IMAGES[:3]}, "images must"),
-        ({"images": FLAT_IMAGES + 1}, "images must"),
-        ({"success": np.ones(20)}, "success must"),
-        ({"success": np.ones((20, 1), bool)}, "success must"),
-        ({"correct": np.zeros(20, bool)}, "success must be false"),
-        ({"labels": FLAT_LABELS[::-1]}, "labels must"),
+        ({"attack": changed(images=FLAT_IMAGES[:3])}, ValueError, "images"),
+        ({"attack": changed(images=FLAT_IMAGES + 1)}, ValueError, "images"),
+        ({"attack": changed(success=np.ones(20))}, TypeError, "success"),
+        ({"attack": changed(success=np.ones((20, 1), bool))}, ValueError, "success"),
+        ({"attack": changed(correct=np.zeros(20, bool))}, ValueError, "success"),
+        ({"attack": changed(labels=FLAT_LABELS[::-1])}, ValueError, "labels"),
+        ({"similarity": lambda a, b: np.ones(19)}, ValueError, "similarity"),
+        ({"similarity": lambda a, b: np.full(20, np.nan)}, ValueError, "similarity"),
+        ({"similarity": lambda a, b: np.full(20, 7.0)}, ValueError, "similarity"),
     ],
 )
-def test_what_no_attack_can_have_found_is_refused(fields, message):
+def test_what_no_attack_can_have_found_is_refused(given, error, name):
     classifier = jaxrob.Classifier(three_classes, SHARP)
-    with pytest.raises((ValueError, TypeError), match=message):
-        adversarial.adversariability(
-            classifier, FLAT_IMAGES, FLAT_LABELS, attack=changed(**fields)
-        )
-
-
-@pytest.mark.parametrize(
-    "returned", [np.ones(19), np.full(20, np.nan), np.full(20, 7.0)]
-)
-def test_what_is_no_similarity_is_refused(returned):
-    classifier = jaxrob.Classifier(three_classes, SHARP)
-    with pytest.raises(ValueError, match=r"similarity\(...\) must"):
-        adversarial.adversariability(
-            classifier,
-            FLAT_IMAGES,
-            FLAT_LABELS,
-            attack=ATTACKS["fgsm"],
-            similarity=lambda a, b: returned,
-        )
+    given = {"attack": ATTACKS["fgsm"]} | given
+    with pytest.raises(error, match=f"{name}.* must"):
+        adversarial.adversariability(classifier, FLAT_IMAGES, FLAT_LABELS, **given)
 
 
 @pytest.mark.parametrize("attack", ["lbfgs", "fgsm"])

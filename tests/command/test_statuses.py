@@ -19,10 +19,6 @@ from jaxrob.strategies import _drive
 from .outcomes import check, only, process, succeeded
 
 
-def last_line(text):
-    return text.strip().splitlines()[-1]
-
-
 @pytest.mark.slow
 def test_an_assessment_that_is_good_enough(assess, tmp_path):
     required = "--require=robustness>=0", "--require=decided_ratio>=1"
@@ -50,7 +46,7 @@ def test_a_regression_is_found_and_no_change_is_good(assess, tmp_path):
     planted = ("--classifier=net.py:worse", f"--output={tmp_path / 'planted'}")
     status, _, err = assess(*again, *planted)
     assert status == 1 and "it was" in err
-    assert "not good enough: brightness: robustness is" in last_line(err)
+    assert "not good enough: brightness: robustness is" in err.strip().splitlines()[-1]
     kept = reporting.read_results(tmp_path / "planted").regressions
     assert len(kept) == 1 and kept[0] in err
     fewer = "--alterations=contrast", "--alterations=brightness"

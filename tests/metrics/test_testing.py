@@ -192,14 +192,10 @@ def probability_ever(stops, right_in_all):
     return float(stopped)
 
 
-def lattice(total):
-    right, seen = np.mgrid[: total + 1, : total + 1]
-    return right, seen, right <= seen
-
-
 @pytest.mark.parametrize(("total", "error"), [(7, 0.2), (13, 0.05)])
 def test_count_evidence_is_rarely_wrong(total, error):
-    right, seen, possible = lattice(total)
+    right, seen = np.mgrid[: total + 1, : total + 1]
+    possible = right <= seen
     for least in range(1, total + 1):
         evidence = count_evidence(np.where(possible, right, 0), seen, total, least)
         bound = math.log(1 / error)

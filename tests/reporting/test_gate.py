@@ -147,10 +147,6 @@ HOSTILE = (
 )
 
 
-def by_subject(found):
-    return {(one.subject, one.requirement.quantity): one.state for one in found}
-
-
 def test_one_alteration_may_have_a_bound_of_its_own():
     good = made.assessment(np.full(60, 9.0), name="zoom")
     both = {"gaussian blur": made.assessment(), "zoom": good}
@@ -176,7 +172,7 @@ def test_what_was_not_measured_does_not_pass():
         Requirement("difference", -1.0),
     ]
     found = outcomes(asked, {"gaussian blur": made.assessment()})
-    assert by_subject(found) == {
+    assert {(one.subject, one.requirement.quantity): one.state for one in found} == {
         ("rotation", "robustness"): "not shown",
         ("RoMA", "plr"): "not shown",
         ("all alterations", "mce"): "not shown",

@@ -68,11 +68,6 @@ def test_accepted_intervals_are_shaded():
     assert shaded(reporting.plot(assessment(threshold=1.0, correct=CORRECT // 2))) == []
 
 
-def drawn_images(whole):
-    panels = [axes for axes in whole.axes if axes.images]
-    return panels, [axes.images[0].get_array() for axes in panels]
-
-
 def test_a_strip_of_examples_under_each_panel():
     # The last one leaves the range of a picture.
     shift = Alteration("shift", lambda image, level: image + level, 0.0, 5.0)
@@ -85,7 +80,8 @@ def test_a_strip_of_examples_under_each_panel():
     whole = reporting.figure(
         results, alterations, image, jax.random.key(0), columns=2, num_examples=3
     )
-    panels, strips = drawn_images(whole)
+    panels = [axes for axes in whole.axes if axes.images]
+    strips = [axes.images[0].get_array() for axes in panels]
     assert len(whole.axes) == 6 and len(panels) == 3
     for strip in strips:
         assert strip.shape[:2] == (6, 3 * 6 - 1)

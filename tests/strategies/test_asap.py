@@ -278,27 +278,6 @@ def test_a_narrow_peak_at_the_identity_is_seen():
     assert error(found.levels, found.values, function) == 0 and len(found.levels) < 30
 
 
-@pytest.mark.parametrize(
-    ("lower", "upper", "threshold", "name"),
-    [
-        (1.0, 1.0, 0.8, "task.lower"),
-        (0.0, math.nan, 0.8, "task.upper"),
-        (0.0, 1.0, 1.2, "threshold"),
-        (0.0, 1.0, math.nan, "threshold"),
-    ],
-)
-def test_bad_questions(lower, upper, threshold, name):
-    with pytest.raises(ValueError, match=name):
-        jaxrob.strategies.sample(ASAP(), Task(lower, upper, threshold), lambda x: x)
-
-
-def test_a_function_that_gives_no_number():
-    with pytest.raises(ValueError, match="function"):
-        jaxrob.strategies.sample(
-            ASAP(), Task(0.0, 1.0, 0.8), lambda x: np.where(x == 0.5, np.nan, x)
-        )
-
-
 @settings(deadline=None, max_examples=10)
 @given(
     st.lists(st.floats(1 / 8, 1 / 2), min_size=1, max_size=8),

@@ -233,7 +233,7 @@ def test_it_is_the_search_of_an_assessment():
     """The same scores, levels and answer as `jaxrob.assess` with as many images."""
     images = (PLACES / 2).astype(np.float32)[:, None, None, None]
     classifier = jaxrob.Classifier(_right_below)
-    dim = jaxrob.Alteration("dim", _lowered, 0.0, 1.0)
+    dim = jaxrob.Alteration("dim", lambda image, x: image + x / 4, 0.0, 1.0)
     dataset = jaxrob.Dataset(images, np.zeros(NUMBER, int))
     strategy = few(64, half_width=0.03)
     result = jaxrob.assess(classifier, dataset, dim, strategy=strategy)
@@ -246,10 +246,6 @@ def test_it_is_the_search_of_an_assessment():
     np.testing.assert_array_equal(result.sampling.seen, [*map(len, history.scores)])
 
 
-def _lowered(image, level):
-    return image + level / 4
-
-
 def _right_below(_, images):
     """Right where the altered pixel is below a half."""
     off = images[:, 0, 0, 0] - 0.5
@@ -257,18 +253,23 @@ def _right_below(_, images):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "name"),
+    ("wrong", "error", "name"),
     [
-        ({"task": SAMPLED._replace(num_images=None)}, "task.num_images"),
-        ({"task": SAMPLED._replace(groups=np.arange(3))}, "task.groups"),
-        ({"function": 3}, "function"),
-        ({"strategy": strategies.ASAP(), "num_inputs": 0}, "num_inputs"),
-        ({"function": lambda x: x}, "function"),
+        ({"task": SAMPLED._replace(num_images=None)}, TypeError, "task.num_images"),
+        ({"task": SAMPLED._replace(groups=np.arange(3))}, ValueError, "task.groups"),
+        ({"task": SAMPLED._replace(lower=1.0)}, ValueError, "task.lower"),
+        ({"task": SAMPLED._replace(upper=np.nan)}, ValueError, "task.upper"),
+        ({"task": SAMPLED._replace(threshold=1.2)}, ValueError, "task.threshold"),
+        ({"task": SAMPLED._replace(threshold=np.nan)}, ValueError, "task.threshold"),
+        ({"function": 3}, TypeError, "function"),
+        ({"strategy": ASAP(), "num_inputs": 0}, ValueError, "num_inputs"),
+        ({"strategy": ASAP(), "function": np.log}, ValueError, "function.*finite"),
+        ({"function": lambda x: x}, ValueError, "function"),
     ],
 )
-def test_what_is_wrong_is_named(wrong, name):
+def test_what_is_wrong_is_named(wrong, error, name):
     usual = {"strategy": few(curtail=True), "task": SAMPLED, "function": falling}
-    with pytest.raises((TypeError, ValueError), match=name):
+    with np.errstate(divide="ignore"), pytest.raises(error, match=name):
         strategies.sample(**usual | wrong)
     with pytest.raises(ValueError, match="half_width"):
         few()

@@ -265,7 +265,7 @@ def _scope(report: Report) -> Words:
 def _facts(report: Report) -> tuple[tuple[str, str], ...]:
     runs = [run for one in report.results for run in one.runs]
     volumes = [one.domain.volume for one in report.results if one.domain]
-    images = [*map(_images, report.ones)]
+    images = [_data_set(one.provenance, sizes(one)[1]) for one in report.ones]
     images += [_data_set(one.provenance, one.num_images) for one in volumes]
     good = [accepted(one.measure, one.threshold) for one in volumes]
     ranges = [f"{short(one.alteration)} {span(one)}" for one in report.ones]
@@ -293,10 +293,6 @@ def _network(results: Results, name: str) -> str:
     digests = {one.get("classifier") for one in results.sources}
     known = [str(one) for one in digests if one]
     return f"{short(name)}, digest {known[0]}" if len(known) == 1 else short(name)
-
-
-def _images(one: Assessment) -> str:
-    return _data_set(one.provenance, sizes(one)[1])
 
 
 def _data_set(provenance: Mapping[str, Any], number: int) -> str:
