@@ -33,8 +33,9 @@ _ONE_PIXEL = 1.001
 # Beside boxes, in names of what depends on where they are, or is of the picture.
 _OF_PLACES = re.compile(
     "area|size|shape|cent(er|re)|point|mask|segm|poly|rle|coord|canvas|dim|width|height|"
-    "angle|orient|rotat|yaw|heading|direction|bbox|pixel|"
-    r"^([xywh]\d?|hw|wh|left|right|top|bottom)$",
+    "angle|orient|rotat|yaw|heading|direction|bbox|pixel|position|location|corner|"
+    r"anchor|offset|radius|diamet|length|distance|theta|(^|_)([xyuvwh](_?(min|max|\d))*|"
+    r"c?[xy]|hw|wh|px|rows?|cols?|column|pos|loc|left|right|top|bottom)$",
     re.IGNORECASE,
 )
 # Floats beside boxes that say nothing about places.
@@ -280,8 +281,7 @@ def _moved_boxes(
     given = np.asarray(_boxes(label))
     # An image without objects may have an empty list.
     given = given if given.size else np.zeros((0, 4))
-    size = image_shape[0], image_shape[1]
-    boxes, kept = move_boxes(alteration, given, level, size)
+    boxes, kept = move_boxes(alteration, given, level, image_shape[:2])
     if not is_dict:
         return boxes
 
