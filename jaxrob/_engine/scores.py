@@ -30,16 +30,13 @@ from jaxrob.alterations import Alteration, move_boxes, move_mask, unmoved_reason
 
 # Boxes that end here lie in one pixel, or are fractions of the picture, up to rounding.
 _ONE_PIXEL = 1.001
-# Beside boxes, in names of what depends on where they are, or is of the picture.
-_OF_PLACES = re.compile(
-    "area|size|shape|cent(er|re)|point|mask|segm|poly|rle|coord|canvas|dim|width|height|"
-    "angle|orient|rotat|yaw|heading|direction|bbox|pixel|position|location|corner|"
-    r"anchor|offset|radius|diamet|length|distance|theta|(^|_)([xyuvwh](_?(min|max|\d))*|"
-    r"c?[xy]|hw|wh|px|rows?|cols?|column|pos|loc|left|right|top|bottom)$",
+# Names of what may stand beside boxes, one for each, because it says nothing of places.
+_OF_NO_PLACE = re.compile(
+    "((is|gt|true|pred(icted)?|object|instance|image|class(es)?|label|category|categories|"
+    "name|id|score|conf(idence)?|prob(abilit(y|ies))?|weight|trust|quality|crowd|"
+    "difficult|truncated|occluded|ignored?|track|text|type|attribute)s?[_ -]?)+",
     re.IGNORECASE,
 )
-# Floats beside boxes that say nothing about places.
-_OF_TRUST = re.compile("score|conf|prob|weight|trust|quality", re.IGNORECASE)
 # The most parts of outputs or labels that a note lists.
 _MOST_LISTED = 10
 # Includes JAX's types, such as bfloat16, which NumPy counts as void.
@@ -290,17 +287,15 @@ def _moved_boxes(
             return value
         is_of_boxes = len(value) == len(given) and not isinstance(value, Mapping)
         if is_of_boxes and not any(map(_has_parts, value)):
-            each = np.asarray(value)
-            is_float = each.dtype.kind == "f" and len(each) > 0
-            may_be_place = is_float and not _OF_TRUST.search(str(name))
-            if not may_be_place and not _OF_PLACES.search(str(name)):
-                return each[kept]
+            if not len(value) or _OF_NO_PLACE.fullmatch(str(name)):
+                return np.asarray(value)[kept]
         if not alteration.moves_pixels:
             return value
         raise ValueError(
             f"{name!r} beside the boxes does not move along: a number or a text may "
-            f"stand there, or one for each of the {len(given)} boxes. Leave it out, or "
-            "add it to the boxes as columns if it says nothing about places"
+            f"stand there, or classes, ids or scores, one for each of the {len(given)} "
+            "boxes. Leave it out, or add it to the boxes as columns if it says nothing "
+            "about places"
         )
 
     found = {name: beside(name, value) for name, value in label.items()}

@@ -136,7 +136,7 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
     Args:
       path: the file.
       module: the module of the posterior or classifier; for an ensemble of a function,
-        that function.
+        that function. Weights that a Linen module does not use are not noticed.
 
     Returns:
       The posterior or the classifier.

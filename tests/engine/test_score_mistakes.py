@@ -215,7 +215,7 @@ def test_a_box_in_the_first_pixel_and_images_without_boxes():
     "name, part",
     [("masks", [BARS[1]]), ("rle", [{"counts": "0"}]), ("corners", [[1, 2], [3]])]
     + [("size", [24, 24]), ("hw", [24]), ("cx", [6.5]), ("polys", ["1 2 3 4"])]
-    + [("angle", [30]), ("box_width", [4]), ("x", [3]), ("top", [2]), ("xmin", [3])],
+    + [("angle", [30]), ("box_width", [4]), ("x", [3]), ("end", [2]), ("xmin", [3])],
 )
 def test_what_cannot_move_with_boxes_is_refused(name, part):
     turn = alterations.rotation(-90.0, 90.0, fill="constant")
