@@ -5,6 +5,7 @@ Each look runs once per public call, and only while it costs next to nothing.
 
 import collections
 import contextlib
+import dataclasses
 import math
 import threading
 from collections.abc import Callable, Hashable
@@ -177,7 +178,7 @@ def check_unaltered(
 ) -> None:
     """Warns of other outputs, or pixels on another scale, before an attack."""
     num_classes = trace_info(classifier, dataset.images.shape[1:]).num_classes
-    if classifier.outputs == "logits" and are_doubtful(answers, num_classes):
+    if classifier.outputs in CHECKED and are_doubtful(answers, num_classes):
         key = jax.random.key(0) if key is None else key
         with jax.set_mesh(mesh.mesh):
             check_logits(classifier, dataset, key, mesh, len(dataset))
@@ -188,8 +189,12 @@ def check_unaltered(
         _check_scale(scale, classifier, taken(answers, few), found, labels)
 
 
+#: The outputs that may be of another kind than said.
+CHECKED = ("logits", "sigmoid")
+
+
 def are_doubtful(answers: HostAnswers, num_classes: int) -> bool:
-    """Whether "logits" may be something else: percent, of one side, or in [0, 1]."""
+    """Whether outputs may be something else: percent, of one side, or in [0, 1]."""
     # Of percent most softmaxes are 1.
     is_sure = np.mean(answers.confidence > 1 - 1e-6) > 0.5
     if is_sure or _is_flat(answers.confidence, num_classes):
@@ -220,10 +225,15 @@ def check_logits(
     few = min(_NUM_ALONE, len(first))
     at = np.linspace(0, len(first) - 1, few).astype(np.uint32)
     images = _images_at(at, first)
-    rows = fetch(_raw_outputs(classifier, put(images, replicated(mesh)), key))
+    # Of a single column as it is, beside zeros.
+    unchanged = dataclasses.replace(classifier, outputs="logits")
+    rows = fetch(_raw_outputs(unchanged, put(images, replicated(mesh)), key))
     labels = None if first._has_pseudo_labels else first.labels
     labels = None if labels is None else np.asarray(labels)[at]
-    message = _doubt_of_logits(rows, labels, np.ptp(images, axis=0).max() > 0)
+    if classifier.outputs == "logits":
+        message = _doubt_of_logits(rows, labels, np.ptp(images, axis=0).max() > 0)
+    else:
+        message = _doubt_of_sigmoid(rows, labels)
     _passed("logits", classifier).append(message is None)
     if message is not None:
         warn(message.format(of=f"on {few} images the classifier"))
@@ -297,6 +307,21 @@ def _doubt_of_column(
     return (
         f'outputs="logits", but {{of}} returns one column from {column.min():.3g} to '
         f'{column.max():.3g}, as of {what}: outputs="sigmoid"{fix}.{shares}'
+    )
+
+
+def _doubt_of_sigmoid(rows: np.ndarray, labels: np.ndarray | None) -> str | None:
+    """Says that a column below 1/2 is better read as logits."""
+    if labels is None or rows.shape[-1] != 2 or rows[..., 0].any():
+        return None
+    column = rows[..., 1].mean(axis=0)
+    right = [((column > at) == (labels == 1)).mean() for at in (0.5, 0)]
+    if right[1] < right[0] + _MIN_GAIN:
+        return None
+    return (
+        f'outputs="sigmoid", but {{of}} returns one column from {column.min():.3g} to '
+        f"{column.max():.3g}. So {right[0]:.0%} of these are right, and {right[1]:.0%} "
+        'as logits: outputs="logits"'
     )
 
 

@@ -16,7 +16,12 @@ from jaxrob._devices.mesh import platform, put, put_whole, sharded
 from jaxrob._domain import AnyAlteration
 from jaxrob._engine.blocks import Block, PlacedBlock, beside
 from jaxrob._engine.execution import Execution, levels_in_step, noted
-from jaxrob._engine.mistakes import are_doubtful, check_logits, check_network
+from jaxrob._engine.mistakes import (
+    CHECKED,
+    are_doubtful,
+    check_logits,
+    check_network,
+)
 from jaxrob._engine.step import UNALTERED, Ask, altered, preparing
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._recorded import Recorded
@@ -98,7 +103,7 @@ def run_tasks(
     # The caller's own code runs in between, outside the mesh.
     yield from _finished(waiting, len(tasks), execution)
     is_checked = "outputs" in execution.checked or execution.kind.num_classes is None
-    if classifier.outputs == "logits" and not is_checked:
+    if classifier.outputs in CHECKED and not is_checked:
         # Probabilities taken as logits would explain all confidences.
         execution.checked.add("outputs")
         with computing(), own_errors(), jax.set_mesh(execution.mesh.mesh):

@@ -116,6 +116,12 @@ class TestLogitsThatAreNone:
         with pytest.warns(RobustnessWarning, match="class 1") as raised:
             by_evaluate(share, bare)
         assert len(raised) == 1 and "right" not in str(raised[0].message)
+        # And under the other name.
+        low = jaxrob.Classifier(lambda _, images: images[:, 2, :1, 0] / 9, 1, "sigmoid")
+        ones = jaxrob.Dataset(IMAGES, np.ones(len(IMAGES), np.int32))
+        text = f"So 0% of these are right, and {(found > 0).mean():.0%} as logits"
+        check_warned(lambda one: by_evaluate(one, ones), low, text)
+        by_evaluate(low, jaxrob.Dataset(IMAGES, 0 * LABELS))
 
     @pytest.mark.parametrize(
         "of, text", [(lambda p: 100 * p, "percent"), (jnp.log, "log-prob")]
