@@ -1,5 +1,6 @@
 """Where an alteration moves the pixels, and masks and boxes that follow."""
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.messages import named, wrong_type
 from jaxrob._identity.identity import Fingerprinted, digest, is_identifiable, traced
-from jaxrob._identity.program import fingerprinted_parts
+from jaxrob._identity.program import fingerprint_of, fingerprinted_parts
 from jaxrob.alterations._alteration import Alteration, as_given, check_level, in_float32
 from jaxrob.alterations._resample import bilinear
 
@@ -274,7 +275,7 @@ def move_mask(
         (`unmoved_reason`).
       mask: `[H, W]` or `[H, W, C]`, of the picture's size, since levels may be in
         pixels. Integers and booleans take the nearest pixel's value, floating numbers
-        (depths, probabilities) are interpolated linearly.
+        (depths, probabilities) are interpolated linearly: what has NaN near it is NaN.
       level: a scalar in the alteration's range; not checked if it is traced.
 
     Returns:
@@ -295,9 +296,8 @@ def move_mask(
     if not moves:
         return mask
     is_soft = jnp.issubdtype(mask.dtype, jnp.floating)
-    moved = in_float32(mask) if is_soft else mask
-    moved = moved.reshape(*mask.shape[:2], -1)
     height, width = mask.shape[:2]
+    moved = (in_float32(mask) if is_soft else mask).reshape(height, width, -1)
     x = jnp.arange(width, dtype=jnp.float32) + 0.5
     centres = x, jnp.arange(height, dtype=jnp.float32)[:, None] + 0.5
     if is_soft:  # As the picture, which each movement interpolates.
@@ -349,10 +349,8 @@ def _nearest(mask: jax.Array, moves: Sequence[Move], x: Any, y: Any) -> jax.Arra
     return jnp.where(inside[..., None], mask[down, right], jnp.zeros((), mask.dtype))
 
 
-# The number of levels at which `representative` is called to fingerprint it.
-_LEVELS = 1025
-# The number of levels at which `geometry` is called.
-_PLACES = 65
+# The numbers of levels at which `representative` and `geometry` are called.
+_LEVELS, _PLACES = 1025, 65
 
 
 def fingerprinted_alteration(
@@ -366,8 +364,7 @@ def fingerprinted_alteration(
     image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
     level = jax.ShapeDtypeStruct((), jnp.float32)
     key = jax.eval_shape(jax.random.key, 0)
-    program, _ = traced(alteration, image, level, key)
-    again, _ = traced(alteration, image, level, key)
+    program, again = (traced(alteration, image, level, key)[0] for _ in range(2))
     found = fingerprinted_parts(alteration, ("fn", "prepare"), program, again)
     return dataclasses.replace(
         found,
@@ -382,19 +379,21 @@ def _fingerprinted_representative(alteration: Alteration) -> Any:
     if function is None or is_identifiable(function):
         return function
     levels = np.linspace(alteration.lower, alteration.upper, _LEVELS)
-    found = np.asarray(function(levels), np.float64)
-    return Fingerprinted(digest([found]), function)
+    return Fingerprinted(digest([np.asarray(function(levels), np.float64)]), function)
 
 
-def _fingerprinted_geometry(
-    alteration: Alteration, image_shape: tuple[int, ...]
-) -> Any:
-    """Fingerprints `geometry`, a small function, by its matrices at many levels."""
+def _fingerprinted_geometry(alteration: Alteration, shape: tuple[int, ...]) -> Any:
+    """Fingerprints `geometry`, a small function, by its matrices and its trace."""
     function = alteration.geometry
-    if function is None or is_identifiable(function) or len(image_shape) != 3:
+    if function is None or is_identifiable(function) or len(shape) != 3:
         return function
-    parts = []
+    parts, size = [], shape[:2]
     for level in np.linspace(alteration.lower, alteration.upper, _PLACES).tolist():
-        for move in moves_of(alteration, level, image_shape[:2]):
+        for move in moves_of(alteration, level, size):
             parts += [move.fill, np.asarray(move.matrix, np.float32)]
+    with contextlib.suppress(Exception):  # Of NumPy alone it moves boxes, not masks.
+        program, _ = traced(
+            lambda at: [m for m, _ in moves_of(alteration, at, size)], np.float32()
+        )
+        parts.append(fingerprint_of(program).digest)
     return Fingerprinted(digest(parts), function)

@@ -173,12 +173,10 @@ def test_boxes_are_those_of_the_altered_picture(name):
 
 def test_integer_masks_keep_their_values_and_channels():
     mask = np.array([[[7, -1], [2**31 - 1, 0]], [[3, 4], [5, 6]]])
-    right = horizontal_translation(-1, 1, "constant")
-    found = move(right, mask, 1.0)
+    found = move(horizontal_translation(-1, 1, "constant"), mask, 1.0)
     np.testing.assert_array_equal(found, [[[0, 0], [7, -1]], [[0, 0], [3, 4]]])
     assert found.dtype == jnp.int32
-    right = horizontal_translation(-1, 1, "edge")
-    found = move(right, mask.astype(np.uint8)[..., 0], 1.0)
+    found = move(horizontal_translation(-1, 1, "edge"), np.uint8(mask)[..., 0], 1.0)
     np.testing.assert_array_equal(found, [[7, 7], [3, 3]])
     assert found.dtype == np.uint8
 
@@ -275,19 +273,21 @@ def test_a_composition_moves_labels_once():
     np.testing.assert_allclose(moved, [[9, 7, 17, 15], [0, 11, 7, 12]], atol=1e-9)
 
 
-def unmoved(level, size):
-    del level, size
-    return (Move(np.eye(2, 3)),)
+def shifted(level, size, table):
+    across = jnp.asarray(table)[jnp.int32(level * 1000)]
+    return (Move(jnp.array([[1, 0, across], [0, 1, 0]])),)
 
 
 def test_a_geometry_distinguishes_alterations():
-    plain = Alteration("mirror", mirror, 0, 1)
+    plain, table = Alteration("mirror", mirror, 0, 1), np.zeros(1001)
     own = dataclasses.replace(plain, geometry=mirrored)
-    other = dataclasses.replace(plain, geometry=unmoved)
+    other = dataclasses.replace(plain, geometry=functools.partial(shifted, table=table))
     assert len({plain, own, other}) == 3
     # Journals, too; but what had no geometry has the fingerprint that it had.
     found = [fingerprinted_alteration(one, (6, 6, 1)) for one in (plain, own, other)]
-    assert len({one.description for one in found}) == 3
+    table[505] = 2  # Of a level between those whose matrices are compared
+    found.append(fingerprinted_alteration(other, (6, 6, 1)))
+    assert len({one.description for one in found}) == 4
     assert "geometry" not in plain.description + rotation(-5, 5).description
     assert "geometry" not in compose([zoom(), brightness(0, 0.5)]).description
 
