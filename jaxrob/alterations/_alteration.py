@@ -144,8 +144,8 @@ class Alteration:
         level, the parameters, the ranges that look like a mistake.
       geometry: `geometry(level, (height, width))` returns where it moves the pixels: a
         tuple of `jaxrob.alterations.Move`, the first movement first. So masks and boxes
-        can follow (`move_mask`, `move_boxes`). The level may be traced; at the identity
-        nothing moves.
+        can follow (`move_mask`, `move_boxes`). The level may be traced; of one that JAX
+        cannot trace, journals compare 1,025 levels. At the identity nothing moves.
       moves_pixels: whether it moves what is to be seen. By default it does if it has a
         `geometry`; without one, labels with places are taken to fit the altered image
         as they are. Set it to True if it moves pixels in a way no `Move` describes:

@@ -349,7 +349,7 @@ def _nearest(mask: jax.Array, moves: Sequence[Move], x: Any, y: Any) -> jax.Arra
     return jnp.where(inside[..., None], mask[down, right], jnp.zeros((), mask.dtype))
 
 
-# The numbers of levels at which `representative` and `geometry` are called.
+# The numbers of levels at which functions are called, without and with a trace.
 _LEVELS, _PLACES = 1025, 65
 
 
@@ -387,13 +387,13 @@ def _fingerprinted_geometry(alteration: Alteration, shape: tuple[int, ...]) -> A
     function = alteration.geometry
     if function is None or is_identifiable(function) or len(shape) != 3:
         return function
-    parts, size = [], shape[:2]
-    for level in np.linspace(alteration.lower, alteration.upper, _PLACES).tolist():
-        for move in moves_of(alteration, level, size):
-            parts += [move.fill, np.asarray(move.matrix, np.float32)]
+    parts, number, size = [], _LEVELS, shape[:2]
     with contextlib.suppress(Exception):  # Of NumPy alone it moves boxes, not masks.
         program, _ = traced(
             lambda at: [m for m, _ in moves_of(alteration, at, size)], np.float32()
         )
-        parts.append(fingerprint_of(program).digest)
+        parts, number = [fingerprint_of(program).digest], _PLACES
+    for level in np.linspace(alteration.lower, alteration.upper, number).tolist():
+        for move in moves_of(alteration, level, size):
+            parts += [move.fill, np.asarray(move.matrix, np.float32)]
     return Fingerprinted(digest(parts), function)
