@@ -89,8 +89,7 @@ def numbered(
         check_sorted(names, path)
         check_looks(names, path)
     number = {name: label for label, name in enumerate(names)}
-    missing = sorted(set(classes) - set(names))
-    if missing:
+    if missing := sorted(set(classes) - set(names)):
         raise ValueError(
             f"{path}: its class {missing[0]!r} is none of the class_names: "
             f"{', '.join(names[:10])}. labels=None reads the pictures alone"
@@ -99,11 +98,13 @@ def numbered(
 
 
 def _by_number(names: Sequence[str]) -> list[str]:
-    """Sorts names that are alike up to a number, but for marks, by this."""
+    """Sorts names by their numbers, if alike but for these and marks, or counted."""
+    numbers = {one: [*map(int, re.findall(r"\d+", one))] for one in names}
+    counts = [[count] for count in range(len(names) + 1)]
     heads = {re.sub(r"\d.*", "0", re.sub(r"[\W_]", "", one)).lower() for one in names}
-    if len(heads) > 1:
+    if len(heads) > 1 and sorted(numbers.values()) not in (counts[1:], counts[:-1]):
         return sorted(names)
-    return sorted(names, key=lambda one: [*map(int, re.findall(r"\d+", one))])
+    return sorted(names, key=numbers.__getitem__)
 
 
 def check_looks(names: Sequence[str], path: str | os.PathLike[str]) -> None:
@@ -227,8 +228,7 @@ def _read_names(path: pathlib.Path) -> Any:
     if isinstance(parsed, list):
         return parsed
     indices: list[Any] = [*parsed.values()] if isinstance(parsed, dict) else [None]
-    is_index = all(type(index) is int for index in indices)
-    if not is_index or sorted(indices) != list(range(len(indices))):
+    if {*map(type, indices)} - {int} or sorted(indices) != [*range(len(indices))]:
         raise ValueError(f"{path}: expected a list of names, or their indices from 0")
     return sorted(parsed, key=parsed.__getitem__)
 

@@ -166,7 +166,7 @@ def test_folders_that_are_numbers_need_their_order(folder):
         assert f"class_names={names}" in str(caught.value)
         found = load(folder.parent / "numbers", class_names=names)
         assert found.labels[sorted(order).index("10")] == names.index("10")
-    for some in (("-1", "0"), ("c_9a", "C10"), ("\uff12", "\uff11\uff10")):
+    for some in map(str.split, ("-1 0", "b_0 a_1", "c_9a C10", "\uff12 \uff11\uff10")):
         for name in some:
             shutil.copytree(folder / "ant", folder.parent / some[0] / name)
         with pytest.raises(ValueError, match="class_names"):
