@@ -232,9 +232,12 @@ def _check_boxes(
                 "box around each"
             )
     found = np.concatenate([np.zeros((0, 4)), *(one[:, :4] for one in known)])
+    is_tiny = (found[:, 2:] <= _ONE_PIXEL).all(axis=1) & (max(size) > 1)
     wrong = ((found[:, :2] >= size[::-1]) | (found[:, 2:] <= 0)).any(axis=1)
+    # Among boxes in pixels, too, one within the first pixel is a fraction.
+    wrong |= is_tiny & (found % 1 != 0).any(axis=1)
     wrong &= (found[:, 2:] > found[:, :2]).all(axis=1)  # Empty ones pad.
-    wrong |= found[:, 2:].max(initial=0) <= _ONE_PIXEL < max(size)
+    wrong |= is_tiny.all()
     if wrong.any():
         raise ValueError(
             "labels must be boxes x1, y1, x2, y2 in pixels, by the score's "

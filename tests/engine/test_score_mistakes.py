@@ -191,6 +191,7 @@ def test_boxes_and_masks_follow_the_pixels():
         ([np.divide(one, 24) for one in BOXES], "x1, y1, x2, y2 in pixels.*width"),
         ([np.multiply(one, 1000 / 24) for one in BOXES], "labels.*boxes"),
         ([{"boxes": np.divide(one, 24)} for one in BOXES], "fractions of the picture"),
+        ([[[0.1, 0.2, 0.9, 1.02]], np.divide(BOXES[1], 24), *BOXES[2:]], "fractions"),
         ([[[6, 8, 14, 8, 14, 16, 6, 16]]] * 6, "labels.*polygons"),
         (np.uint8(BARS[:, ::2, ::2, 0]), 'say labels="masks"'),
         (np.uint8(BARS[..., 0]), "labels look like masks.*size"),
