@@ -65,10 +65,7 @@ class Bench(NamedTuple):
         return _row(program.name, compiled, seconds)
 
     def shown(
-        self,
-        found: Row,
-        beside: Row | None = None,
-        best: Row | None = None,
+        self, found: Row, beside: Row | None = None, best: Row | None = None
     ) -> Row:
         """Prints a row beside a forward pass and the best one, and returns it."""
         before = []

@@ -45,9 +45,7 @@ def _right_below(images: np.ndarray) -> np.ndarray:
 
 
 def _resumed(
-    function: Callable[[np.ndarray], np.ndarray],
-    fails_at: int,
-    ask: Callable[..., Any],
+    function: Callable[[np.ndarray], np.ndarray], fails_at: int, ask: Callable[..., Any]
 ) -> Callable[[], Any]:
     """A case: undisturbed, then with a failure and a resume; and each run's calls."""
 

@@ -16,12 +16,7 @@ from jaxrob._devices.mesh import platform, put, put_whole, sharded
 from jaxrob._domain import AnyAlteration
 from jaxrob._engine.blocks import Block, PlacedBlock, beside
 from jaxrob._engine.execution import Execution, levels_in_step, noted
-from jaxrob._engine.mistakes import (
-    CHECKED,
-    are_doubtful,
-    check_logits,
-    check_network,
-)
+from jaxrob._engine.mistakes import CHECKED, are_doubtful, check_logits, check_network
 from jaxrob._engine.step import UNALTERED, Ask, altered, preparing
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._recorded import Recorded
