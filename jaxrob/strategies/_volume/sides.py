@@ -66,7 +66,10 @@ def sides(task: Task, history: History, found: Answers, error: float) -> np.ndar
     result = np.zeros(len(found.rows), int)
     counts = _are_counts(task, history, found.rows)
     right, seen = np.rint(found.right[counts]).astype(int), found.seen[counts]
-    result[counts] = decided.sides_of_counts(right, seen, total, task.threshold, needed)
+    # Many levels share their counts.
+    each, of = np.unique([right, seen], axis=1, return_inverse=True)
+    side = decided.sides_of_counts(each[0], each[1], total, task.threshold, needed)
+    result[counts] = side[of]
     for i in np.flatnonzero(~counts).tolist():
         level = Level(history.scores[found.rows[i]], OPEN, needed)
         result[i] = decided.side(goal, level)
