@@ -209,11 +209,13 @@ def _node(value: Any) -> _Node:
 
 
 def _fields(value: Any) -> Iterator[tuple[str, Any]]:
-    for field in dataclasses.fields(value):
-        part = getattr(value, field.name)
+    fields = dataclasses.fields(value)
+    parts = [getattr(value, field.name) for field in fields]
+    is_own = not any(isinstance(part, Fingerprinted) for part in parts)
+    for field, part in zip(fields, parts):
         # Fields that are not compared distinguish no values.
-        # A field that `FOLLOWS` says nothing unless it holds something of the user's.
-        follows = "follows" in field.metadata and not isinstance(part, Fingerprinted)
+        # One that `FOLLOWS` says nothing new among parts that are the library's.
+        follows = "follows" in field.metadata and (is_own or part is field.default)
         if field.compare and not (follows and is_identifiable(part)):
             yield f"{field.name}=", part
 

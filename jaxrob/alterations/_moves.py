@@ -385,7 +385,7 @@ def _fingerprinted_representative(alteration: Alteration) -> Any:
 def _fingerprinted_geometry(alteration: Alteration, shape: tuple[int, ...]) -> Any:
     """Fingerprints `geometry`, a small function, by its matrices and its trace."""
     function = alteration.geometry
-    if function is None or is_identifiable(function) or len(shape) != 3:
+    if function is None or is_identifiable(function) or len(shape) < 2:
         return function
     parts, number, size = [], _LEVELS, shape[:2]
     with contextlib.suppress(Exception):  # Of NumPy alone it moves boxes, not masks.

@@ -283,10 +283,14 @@ def test_a_geometry_distinguishes_alterations():
     own = [dataclasses.replace(plain, geometry=one) for one in (mirrored, *tables)]
     assert len({plain, *own}) == 4
     # Journals, too; but what had no geometry has the fingerprint that it had.
-    found = {fingerprinted_alteration(a, (6, 6, 1)).description for a in (plain, *own)}
-    table[505] = 2  # Of a level between those whose matrices are compared with a trace
-    found |= {fingerprinted_alteration(a, (6, 6, 1)).description for a in own}
-    assert len(found) == 6
+    library = zoom().geometry, rotation(-9, 9).geometry
+    own += [dataclasses.replace(plain, geometry=one) for one in library]
+    for shape in ((6, 6, 1), (6, 6)):  # Those of the library, too, beside a function.
+        table[505] = 0
+        found = {fingerprinted_alteration(a, shape).description for a in (plain, *own)}
+        table[505] = 2  # Of a level between those that are compared with a trace
+        found |= {fingerprinted_alteration(a, shape).description for a in own}
+        assert len(found) == 8
     assert "geometry" not in plain.description + rotation(-5, 5).description
     assert "geometry" not in compose([zoom(), brightness(0, 0.5)]).description
 
