@@ -391,7 +391,7 @@ def checked_any_labels(
     # Entries of a list become those of an array of objects `[length]`.
     is_list = isinstance(labels, list | tuple)
     is_list |= isinstance(labels, np.ndarray) and labels.dtype == object
-    if is_list and any(map(_is_compound, labels)):
+    if is_list and any(map(has_parts, labels)):
         for index, label in enumerate(labels):
             try:
                 object_bytes(label)
@@ -415,7 +415,7 @@ def are_classes(labels: Any) -> bool:
     return getattr(labels, "ndim", 0) == 1 and labels.dtype != object
 
 
-def _is_compound(label: Any) -> bool:
+def has_parts(label: Any) -> bool:
     return isinstance(label, list | tuple | Mapping) or np.ndim(label) > 0
 
 

@@ -381,9 +381,10 @@ class Score:
         * "boxes": each image has an array `[M, 4 + k]` that begins with x1, y1, x2, y2
           in pixels (fractions of the picture are refused), or a dict with such "boxes"
           and M classes, ids or scores beside them, by these names. Boxes are moved and
-          clipped to the picture; those outside are left out, with their entries; single
-          numbers and texts stay. The score then runs on the host, and gets floating
-          arrays, `[0, 4]` for an empty list;
+          clipped to the picture; those outside are left out, with their entries; the k
+          columns, single numbers and texts stay, so they must say nothing of places.
+          The score then runs on the host, and gets floating arrays, `[0, 4]` for an
+          empty list;
         * None: not said. Class indices `[N]` are fixed; other labels are then rejected
           with an alteration that moves pixels.
 

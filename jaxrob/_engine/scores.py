@@ -21,7 +21,7 @@ from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import ROWS, OnHost, Score, inputs_of, on_host
 from jaxrob._classifiers.samples import as_array
 from jaxrob._classifiers.trace import current_trace
-from jaxrob._dataset import are_classes
+from jaxrob._dataset import are_classes, has_parts
 from jaxrob._devices.blocks import padded
 from jaxrob._domain import AnyAlteration
 from jaxrob._identity.identity import Fingerprinted, traced
@@ -133,7 +133,10 @@ def check_labels_move(
                 'what they are: score=jaxrob.Score(function, labels="masks"), "boxes", '
                 'or "fixed" if they say nothing about places'
             )
-        if isinstance(one, Alteration) and (reason := unmoved_reason(one)):
+        reason = unmoved_reason(one) if isinstance(one, Alteration) else None
+        if len(image_shape) > 3:
+            reason = f"only pictures [H, W, C] are moved; got the shape {image_shape}"
+        if reason:
             raise ValueError(f'labels="{kind}" of the score must move along: {reason}')
 
 
@@ -207,10 +210,10 @@ def _check_boxes(
             f"labels look like masks: all have the images' size {size}, and the score "
             'says labels="boxes", which are [M, 4 + k]: say labels="masks"'
         )
-    known, level = [], float(alteration.identity)
+    known = []
     for index, label in enumerate(labels):
         try:
-            _moved_boxes(alteration, label, level, image_shape)
+            _moved_boxes(alteration, label, alteration.identity, image_shape)
         except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(
@@ -231,13 +234,18 @@ def _check_boxes(
                 f"got polygons of four corners, such as {rows[0]}: give the smallest "
                 "box around each"
             )
-    found = np.concatenate([np.zeros((0, 4)), *(one[:, :4] for one in known)])
+    _check_in_pixels(labels, size, is_first=True)
+
+
+def _check_in_pixels(labels: Any, size: tuple[int, ...], is_first: bool) -> None:
+    parts = (np.asarray(one)[:, :4] for one in map(_boxes, labels) if np.size(one))
+    found = np.concatenate([np.zeros((0, 4)), *parts])
     is_tiny = (found[:, 2:] <= _ONE_PIXEL).all(axis=1) & (max(size) > 1)
     wrong = ((found[:, :2] >= size[::-1]) | (found[:, 2:] <= 0)).any(axis=1)
     # Among boxes in pixels, too, one within the first pixel is a fraction.
     wrong |= is_tiny & (found % 1 != 0).any(axis=1)
     wrong &= (found[:, 2:] > found[:, :2]).all(axis=1)  # Empty ones pad.
-    wrong |= is_tiny.all()
+    wrong |= is_first & is_tiny.all()
     if wrong.any():
         raise ValueError(
             "labels must be boxes x1, y1, x2, y2 in pixels, by the score's "
@@ -264,8 +272,12 @@ def _moved(rule: ScoreRule, given: Unscored) -> Any:
     if rule.on_devices:
         check_integers("labels", labels)
     if kind == "boxes":
-        level, shape = float(given.level), rule.image_shape
-        return [_moved_boxes(alteration, label, level, shape) for label in labels]
+        # Pictures that are recorded have levels of their own, at which nothing moves.
+        level = float(given.level) if alteration.moves_pixels else alteration.identity
+        shape = rule.image_shape
+        boxes = [_moved_boxes(alteration, label, level, shape) for label in labels]
+        _check_in_pixels(labels, shape[:2], is_first=False)
+        return boxes
     if kind != "masks" or not alteration.moves_pixels:
         return [*labels] if is_list else labels
     masks = np.stack([*labels]) if is_list else labels
@@ -286,10 +298,10 @@ def _moved_boxes(
         return boxes
 
     def beside(name: Any, value: Any) -> Any:
-        if name == "boxes" or not _has_parts(value):
+        if name == "boxes" or not has_parts(value):
             return value
         is_of_boxes = len(value) == len(given) and not isinstance(value, Mapping)
-        if is_of_boxes and not any(map(_has_parts, value)):
+        if is_of_boxes and not any(map(has_parts, value)):
             if not len(value) or _OF_NO_PLACE.fullmatch(str(name)):
                 return np.asarray(value)[kept]
         if not alteration.moves_pixels:
@@ -303,10 +315,6 @@ def _moved_boxes(
 
     found = {name: beside(name, value) for name, value in label.items()}
     return found | {"boxes": boxes}
-
-
-def _has_parts(value: Any) -> bool:
-    return isinstance(value, list | tuple | Mapping) or getattr(value, "ndim", 0) > 0
 
 
 @functools.partial(jax.jit, static_argnames="function")

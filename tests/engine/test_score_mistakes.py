@@ -197,12 +197,28 @@ def test_boxes_and_masks_follow_the_pixels():
         (np.uint8(BARS[..., 0]), "labels look like masks.*size"),
         ([*np.uint8(5 * BARS[..., 0])], 'size .24, 24.*say labels="masks"'),
         ([{"bbox": one} for one in BOXES], r"labels\[0\].*\"boxes\".*the keys 'bbox'$"),
+        (BOXES * 11 + [np.divide(one, 24) for one in BOXES], "fractions"),
+        ([*BOXES[:-1], [[14, 8, 6, 16]]], r"labels\[5\].*x1 <= x2"),
+        ([*BOXES[:-1], [[6, 8, 14]]], r"labels\[5\].*4 columns.*\(1, 3\)"),
     ],
 )
 def test_labels_that_are_no_boxes_in_pixels(labels, text):
-    score = jaxrob.Score(as_close, labels="boxes")
-    with pytest.raises(ValueError, match=text):
-        values(score, [0.0], DETECTOR, jaxrob.Dataset(BARS, labels))
+    score, starts = jaxrob.Score(as_close, labels="boxes"), range(0, len(labels), 6)
+    whole = jaxrob.Dataset(np.concatenate([BARS for _ in starts]), labels)
+    batches = [(BARS, labels[at : at + 6]) for at in starts]
+    for data in (whole, jaxrob.Dataset.from_batches(batches)):
+        with pytest.raises(ValueError, match=text):
+            values(score, [0.0], DETECTOR, data)
+
+
+def test_masks_of_volumes_do_not_move():
+    still = jaxrob.Alteration("own", lambda image, level: image, 0, 1)
+    moving = dataclasses.replace(still, geometry=alterations.zoom().geometry)
+    volumes = jaxrob.Dataset(IMAGES[..., None], MASKS[..., None] & [True] * 3)
+    score = jaxrob.Score(lambda found, _: found.mean((1, 2, 3)), labels="masks")
+    with pytest.raises(ValueError, match="pictures .*shape .6, 6, 3, 1"):
+        values(score, [1.0], data=volumes, change=moving)
+    assert len(values(score, data=volumes, change=still)) == 2
 
 
 def test_a_box_in_the_first_pixel_and_images_without_boxes():
@@ -229,13 +245,3 @@ def test_what_cannot_move_with_boxes_is_refused(name, part):
     labels[-1][name] = part
     with pytest.raises(ValueError, match=name):
         values(alike, [0.0], DETECTOR, jaxrob.Dataset(BARS, labels), turn)
-
-
-@pytest.mark.parametrize(
-    "box, text", [([14, 8, 6, 16], "x1 <= x2"), ([6, 8, 14], r"4 columns.*\(1, 3\)")]
-)
-def test_boxes_of_another_form_are_refused_by_every_alteration(box, text):
-    data = jaxrob.Dataset(BARS, [*BOXES[:-1], [box]])
-    score = jaxrob.Score(as_close, labels="boxes")
-    with pytest.raises(ValueError, match=rf"labels\[5\].*{text}"):
-        values(score, [0.0], DETECTOR, data)

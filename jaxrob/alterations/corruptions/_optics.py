@@ -125,7 +125,7 @@ def zoom_blur(size: int | None = None) -> Alteration:
     """The mean of an image and its zooms, as from a camera that approaches its subject.
 
     Zooms of all factors from 1 to a maximum are averaged. Between two severities the
-    weights of the factors are linear in the level.
+    weights of the factors are linear in the level. Masks and boxes stay.
 
     Of `size`, of levels and errors see `jaxrob.alterations.corruptions`.
     """
