@@ -225,6 +225,24 @@ def test_other_orders_are_mended_by_name_and_refused_by_place(tmp_path):
         jaxrob.evaluate(classifier(), given, alterations.recorded({1: named}), [1])
 
 
+def mean_of(outputs, labels):
+    return np.array([one.mean() for one in labels]) / 9
+
+
+def test_masks_and_boxes_are_those_of_the_unaltered_pictures():
+    boxes = [np.array([[at % 3, 0.0, 9, 9]]) for at in range(N)]
+    for labels, kind in ((images()[..., 0] > 100, "masks"), (boxes, "boxes")):
+        same, other = (jaxrob.Dataset(darker(4), one) for one in (labels, labels[::-1]))
+        score = jaxrob.Score(mean_of, labels=kind)
+        data = jaxrob.Dataset(images(), labels)
+        found = alterations.recorded({2: same})
+        curve = jaxrob.evaluate(classifier(), data, found, [0, 2], score=score)
+        assert curve.values[0] == curve.values[1] > 0
+        with pytest.raises(ValueError, match="labels.* differ"):
+            found = alterations.recorded({2: other})
+            jaxrob.evaluate(classifier(), data, found, [2], score=score)
+
+
 def test_pictures_at_the_identity_are_those_given():
     others = darker(4)
     others[0] = images()[0]

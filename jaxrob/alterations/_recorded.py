@@ -13,7 +13,7 @@ import numpy as np
 from jaxrob._arguments import checks
 from jaxrob._arguments.messages import wrong_type
 from jaxrob._dataset import Dataset, are_classes
-from jaxrob._identity.identity import digest, hashable_partial
+from jaxrob._identity.identity import digest, hashable_partial, object_bytes
 from jaxrob._stored_images import StoredImages
 from jaxrob.alterations._alteration import About, Alteration
 from jaxrob.data._image_folder import FOLDERS, image_folder
@@ -330,10 +330,13 @@ def _in_order(where: str, one: Dataset, dataset: Dataset) -> Dataset:
             f"{where} must have the unaltered pictures' class_names, in one order: "
             f"{dataset.class_names}; got {one.class_names}"
         )
-    if are_classes(one.labels) and are_classes(dataset.labels):
-        if number := np.count_nonzero(one.labels != dataset.labels):
-            raise ValueError(
-                f"{where} must have the unaltered pictures' labels, in the same order; "
-                f"{number} of {len(wanted)} differ"
-            )
+    labels, those = one.labels, dataset.labels
+    if labels is None or those is None or are_classes(labels) != are_classes(those):
+        return one
+    if digest([labels]) != digest([those]):
+        number = sum(object_bytes(a) != object_bytes(b) for a, b in zip(labels, those))
+        raise ValueError(
+            f"{where} must have the unaltered pictures' labels, in the same order; "
+            f"{number} of {len(wanted)} differ"
+        )
     return one
