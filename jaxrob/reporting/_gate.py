@@ -34,7 +34,8 @@ from jaxrob.reporting._words import corruptions
 from jaxrob.roma import RomaResult
 
 Quantities = Mapping[str, float | ConfidenceInterval]
-Found = Mapping[str, Assessment | RomaResult | DomainResults | Quantities]
+Result = Assessment | RomaResult | DomainResults
+Found = Mapping[str, Result | Quantities] | Sequence[Assessment]
 
 #: The states of an outcome. What is not met or not shown fails a gate.
 MET, NOT_MET, NOT_SHOWN = "met", "not met", "not shown"
@@ -122,7 +123,8 @@ def outcomes(
     Args:
       requirements: the requirements. One without an alteration applies to everything
         found that has the quantity.
-      found: results, or their `quantities`, by name, such as an alteration's.
+      found: assessments; or results, or their `quantities`, by name, such as an
+        alteration's: a mapping holds one of two rotations.
       differences: for "difference", see `reporting.differences`.
       number: the number of assessments of which something is stated at once; by
         default those found.
@@ -140,17 +142,24 @@ def outcomes(
         "requirements", requirements, Requirement, "Requirement", min_length=0
     )
     requirements = [checked_bound(one) for one in requirements]
-    check_type("found", found, Mapping, "results or quantities by name")
-    kinds = Mapping | Assessment | RomaResult | DomainResults
-    for name, one in found.items():
-        check_type(f"found[{name!r}]", one, kinds, "a result, or numbers by quantity")
+    pairs, wanted = _pairs(found), "a result, or numbers by quantity"
+    for name, one in pairs:
+        check_type(f"found[{name!r}]", one, Mapping | Result, wanted)
     differences = checked_sequence(
         "differences", differences, Difference, "Difference", min_length=0
     )
     if number is not None:
         number = checked_integer("number", number, at_least=1)
-    placed = _placed(requirements, list(found.items()), differences, number)
-    return [one for _, one in placed]
+    return [one for _, one in _placed(requirements, pairs, differences, number)]
+
+
+def _pairs(found: Found) -> list[tuple[str, Any]]:
+    """Returns results with their names, which two of a sequence may share."""
+    if isinstance(found, Mapping):
+        return list(found.items())
+    wanted = "jaxrob.Assessment, or results by name"
+    ones = checked_sequence("found", found, Assessment, wanted, min_length=0)
+    return [(one.alteration, one) for one in ones]
 
 
 def _placed(
@@ -303,7 +312,7 @@ def _failed(
     """Returns the outcomes that fail a gate, and warns of one that may pass wrongly."""
     every = outcomes(requirements, found, differences)
     quantities = {one.quantity for one in requirements}
-    ones = [one for one in found.values() if isinstance(one, Assessment)]
+    ones = [one for _, one in _pairs(found) if isinstance(one, Assessment)]
     of_decided = [one for one in ones if one.is_of_decided]
     of_robustness = quantities & {"robustness", "robustness.low"}
     if of_decided and of_robustness and "decided_ratio" not in quantities:

@@ -68,7 +68,7 @@ def assess(factor):
 
 def headline(ones, needed):
     """The beginning of the one line, which the report's headline has too."""
-    line = reporting.verdict(needed, {each.alteration: each for each in ones})
+    line = reporting.verdict(needed, ones)
     results = reporting.Results("net", None, tuple(ones), requirements=needed)
     page = reporting.to_markdown([results]).lower()
     beginning = line.partition(":")[0]
@@ -232,12 +232,9 @@ def test_mce_is_one_value_of_all():
     """Of 1,000 classes at severities 0 to 5, a share of 0.6 is wrong."""
     labels = np.arange(100, dtype=np.int32)
     predicted = np.where(labels < 60, labels + 1, labels).astype(np.int16)
-    found = {}
-    for name in ALEXNET:
-        answers = np.tile(predicted, (6, 1))
-        curve = Curve(np.arange(6.0), answers, None, None, labels, 1000)
-        ends = {"unit": "severity", "upper": 5.0}
-        found[name] = made.assessment(name=name, answers=curve, **ends)
+    answers, ends = np.tile(predicted, (6, 1)), {"unit": "severity", "upper": 5.0}
+    curve = Curve(np.arange(6.0), answers, None, None, labels, 1000)
+    found = [made.assessment(name=name, answers=curve, **ends) for name in ALEXNET]
     # Hendrycks and Dietterich (2019), equation of the CE: errors over AlexNet's.
     expected = float(np.mean([0.6 / one.corrupted for one in ALEXNET.values()]))
     asked = [
@@ -249,7 +246,7 @@ def test_mce_is_one_value_of_all():
     assert [states[one] for one in asked] == ["met", "not met", "met"]
     # The bound that catches percent is above that of a network that is always wrong.
     assert expected / 0.6 < QUANTITIES["mce"].high < 1.31
-    (one,) = outcomes(asked[:1], dict(list(found.items())[:3]))
+    (one,) = outcomes(asked[:1], found[:3])
     assert (one.subject, one.state) == ("all alterations", "not shown")
     assert "fifteen corruptions" in one.words
 
@@ -318,6 +315,8 @@ def test_results_of_one_name_are_not_confused():
         requirements=(Requirement("robustness", 0.9), Requirement("plr", 0.0)),
     )
     found = reporting.outcomes_of(results)
+    assert outcomes(results.requirements[:1], (low, high)) == found[:2]
+    assert len(unmet(results.requirements[:1], [low, high])) == 1
     assert [(one.subject, one.state) for one in found] == [
         ("gaussian blur", "not met"),
         ("gaussian blur", "met"),
