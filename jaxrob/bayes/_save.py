@@ -119,6 +119,8 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
             described.append(_Described(location, "{}" if leaf == {} else "None", ""))
             continue
         array = host_array(leaf)
+        if array.dtype.kind in "fc":  # As the network takes it.
+            array = array.astype(jax.dtypes.canonicalize_dtype(array.dtype))
         # NumPy cannot read its own file of float8, but bytes.
         is_own = array.dtype.isbuiltin == 1
         arrays[name] = array if is_own else array.view(f"V{array.itemsize}")
@@ -144,7 +146,8 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
     Raises:
       FileNotFoundError: if there is no such file.
       ValueError: if the file is damaged, compressed, edited, or not written by `save`,
-        or does not fit an NNX module. Never more is unpacked than the file's size.
+        needs `jax_enable_x64`, or does not fit an NNX module. Never more is unpacked
+        than the file's size.
       TypeError: if `module` is not a module.
     """
     path = checked_path("path", path)
@@ -213,7 +216,7 @@ def _read(arrays: dict[str, np.ndarray]) -> tuple[_Header, dict[str, Any]]:
         if array is None or digest([array]) != digest_of_array:
             raise ValueError(f"the array {name!r} is not what was written")
         found = jnp.asarray(array)
-        if found.dtype.kind in "iu" and not np.array_equal(found, array):
+        if found.dtype != array.dtype and not np.array_equal(found, array):
             raise ValueError(f"{name!r} needs jax_enable_x64")
         if dtype in _KEYS:
             found = jax.random.wrap_key_data(found, impl=dtype)
@@ -227,13 +230,11 @@ def _check_module(kind: str, tree: dict[str, Any], module: Any) -> None:
     """A Linen module has no parameters before it is initialised."""
     if not isinstance(module, nnx.Module):
         return
-    prefix = {"posterior": "location", "draws": "variables/params"}.get(
-        kind, "variables"
-    )
+    top = {"posterior": "location", "draws": "variables/params"}.get(kind, "variables")
     found, wanted = _flat(tree), _flat(as_dicts(nnx.state(module, nnx.Param)))
     lead = 1 if kind in ("draws", "members") else 0
     for name, array in wanted.items():
-        name = f"{prefix}/{name}"
+        name = f"{top}/{name}"
         shape = found[name].shape[lead:] if name in found else None
         if shape != array.shape:
             raise ValueError(f"{name!r} has shape {shape}, not {array.shape}")

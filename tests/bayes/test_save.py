@@ -69,9 +69,8 @@ def test_classifiers_come_back(tmp_path, saved, images, name):
     loaded = bayes.load(tmp_path / "file.npz", module)
     # Equal structures: the same function, outputs and so on.
     same(classifier, loaded)
-    assert loaded.num_classes(images.shape[1:]) == classifier.num_classes(
-        images.shape[1:]
-    )
+    shape = images.shape[1:]
+    assert loaded.num_classes(shape) == classifier.num_classes(shape)
     assert [path.name for path in tmp_path.iterdir()] == ["file.npz"]
 
 
@@ -108,12 +107,8 @@ def test_names_and_places_without_arrays_come_back(tmp_path):
         "asked": {"flip": {}, "x": None},
         "by label": {np.int64(7): np.ones(2, np.float32)},
     }
-    named = dataclasses.replace(
-        bayes.ensemble(flipped_if_asked, [variables]),
-        name="flipped",
-        outputs="scores",
-        class_names=("c", "b", "a"),
-    )
+    plain = bayes.ensemble(flipped_if_asked, [variables], "scores")
+    named = dataclasses.replace(plain, name="flipped", class_names=("c", "b", "a"))
     bayes.save(tmp_path / "file.npz", named)
     same(named, bayes.load(tmp_path / "file.npz", flipped_if_asked))
 
@@ -175,10 +170,11 @@ def test_what_cannot_be_saved(tmp_path, modules, images):
         with pytest.raises(ValueError, match="value"):
             bayes.save(path, bayes.ensemble(lambda variables, images: images, [tree]))
     assert not path.exists()
-    with jax.enable_x64(True):
-        bayes.save(path, bayes.ensemble(module, [{"wide": jnp.asarray(2**31)}]))
-    with pytest.raises(ValueError, match="x64"):
-        bayes.load(path, module)
+    for wide in (2**31, 0.1):
+        with jax.enable_x64(True):
+            bayes.save(path, bayes.ensemble(module, [{"wide": jnp.asarray(wide)}]))
+        with pytest.raises(ValueError, match="x64"):
+            bayes.load(path, module)
     bayes.save(path, bayes.ensemble(module, [{"w": jnp.ones(3, jnp.float8_e5m2)}]))
     assert bayes.load(path, module).variables["w"].dtype == jnp.float8_e5m2
 
