@@ -257,7 +257,7 @@ def _max_pool_jvp(
     (x,), (tangent,) = primals, tangents
     largest = max_pool(x, size)
     is_largest = _windows(x, size) == largest[:, :, None, :, None]
-    share = is_largest / is_largest.sum(axis=(2, 4), keepdims=True)
+    share = is_largest / is_largest.sum(axis=(2, 4), keepdims=True, dtype=x.dtype)
     return largest, (share * _windows(tangent, size)).sum(axis=(2, 4))
 
 

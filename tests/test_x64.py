@@ -54,6 +54,10 @@ def test_keys():
     one = jax.random.key_data(checked_key(key))
     with jax.enable_x64(True):
         assert (jax.random.key_data(checked_key(key)) == one).all()
+    noise = roma.from_alteration(alterations.gaussian_noise())
+    image = np.zeros((2, 2, 1), np.float32)
+    with jax.default_prng_impl("rbg"):
+        noise.perturbed(image, noise.draw(KEY, image))
 
 
 @pytest.mark.slow

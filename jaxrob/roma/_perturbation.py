@@ -418,4 +418,5 @@ def _apply_alteration(
     # By the inverse of the level's distribution function.
     position = jax.scipy.special.ndtr(normal)
     level = jnp.interp(position, _constant(cumulative), _constant(ends))
-    return alteration(image, level, jax.random.wrap_key_data(data))
+    data = jax.random.wrap_key_data(data, impl="threefry2x32")
+    return alteration(image, level, data)
