@@ -196,6 +196,8 @@ def checked_array(
     wanted = f"an array [{shape}] of {holding}"
     array = plain_array(name, value, wanted)
     kind = _kind(array.dtype)
+    if array.dtype == np.float64 and isinstance(value, list | tuple):
+        array = as_written(value)
     if kind is None or kind not in _KINDS[holding]:
         found = named(value)
         found += "" if hasattr(value, "dtype") else f", of {array.dtype}"
@@ -214,13 +216,11 @@ def checked_array(
         if bad.any():
             kept = "not be NaN" if may_be_infinite else "be finite"
             raise ValueError(f"{name} must {kept}; got {_first(array, bad)}")
-    for outside in (
-        None if at_least is None else array < at_least,
-        None if at_most is None else array > at_most,
-    ):
-        if outside is not None and outside.any():
-            wanted = range_text(at_least, None, at_most, None)
-            raise ValueError(f"{name} must {wanted}; got {_first(array, outside)}")
+    outside: Any = at_least is not None and array < at_least
+    outside = outside if at_most is None else outside | (array > at_most)
+    if np.any(outside):
+        wanted = range_text(at_least, None, at_most, None)
+        raise ValueError(f"{name} must {wanted}; got {_first(array, outside)}")
     return array
 
 
@@ -237,9 +237,20 @@ def checked_traceable(name: str, value: Any, shape: str) -> jax.Array:
 
 
 def as_written(value: Any) -> np.ndarray:
-    """A float64 copy; of float32 the shortest decimal, or 0.85 were 0.8500000238."""
-    is_narrow = getattr(value, "dtype", None) in (np.float16, np.float32)
-    return np.array(np.asarray(value).astype(str) if is_narrow else value, float)
+    """A float64 copy; of narrower floats the shortest decimal, 0.85, not 0.85000002."""
+    if isinstance(value, list | tuple):
+        return np.array([as_written(one) for one in value], float)
+    array = np.asarray(value)
+    if _kind(array.dtype) != "f" or array.itemsize > 4:
+        return array.astype(float)
+
+    def shortest(one: float) -> float:
+        # Not NumPy's own text, which follows its printing options.
+        shorter = (float(f"{one:.{digits}g}") for digits in range(1, 10))
+        return next((few for few in shorter if array.dtype.type(few) == one), one)
+
+    with np.errstate(over="ignore"):
+        return np.reshape([*map(shortest, array.astype(float).flat)], array.shape)
 
 
 def _is_number(value: Any) -> bool:
@@ -373,19 +384,15 @@ def checked_size(size: Any, name: str = "size") -> tuple[int, int] | None:
     if size is None:
         return None
     is_array = isinstance(size, np.ndarray) and size.ndim > 0
-    if is_array or (isinstance(size, Sequence) and not isinstance(size, str)):
-        if len(size) != 2:
-            raise ValueError(
-                f"{name} must be (height, width) in pixels, or one number for both; "
-                f"got {named(size)}"
-            )
-        height, width = size
-    else:
-        height = width = size
-    return (
-        checked_integer(name, height, at_least=1),
-        checked_integer(name, width, at_least=1),
-    )
+    if not is_array and (isinstance(size, str) or not isinstance(size, Sequence)):
+        size = size, size
+    if len(size) != 2:
+        raise ValueError(
+            f"{name} must be (height, width) in pixels, or one number for both; got "
+            f"{named(size)}"
+        )
+    height, width = (checked_integer(name, one, at_least=1) for one in size)
+    return height, width
 
 
 def check_index(index: Any, length: int) -> None:

@@ -344,6 +344,4 @@ def _without_seconds(value: Any) -> Any:
         }
     if isinstance(value, list | tuple):
         return [_without_seconds(one) for one in value]
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value
+    return int(value) if isinstance(value, float) and value.is_integer() else value

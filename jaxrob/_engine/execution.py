@@ -344,6 +344,4 @@ def levels_in_step(
 def _duration(seconds: float) -> str:
     if seconds < 120:
         return f"{max(1, round(seconds))} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -147,10 +147,7 @@ def _rotation_moves(
     xp, (height, width) = namespace(level), size
     cos, sin, scale = _turn(xp, level, height, width, fill)
     cos, sin, x, y = scale * cos, scale * sin, width / 2, height / 2
-    matrix = [
-        [cos, -sin, x - (cos * x - sin * y)],
-        [sin, cos, y - (sin * x + cos * y)],
-    ]
+    matrix = [[cos, -sin, x - (cos * x - sin * y)], [sin, cos, y - (sin * x + cos * y)]]
     return (Move(xp.array(matrix), fill_outside(fill)),)
 
 

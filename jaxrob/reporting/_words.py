@@ -262,9 +262,7 @@ def range_with_unit(low: float, high: float, unit: str) -> str:
 def _joined(numbers: str, unit: str) -> str:
     if unit == "severity":
         return f"severity {numbers}"
-    if " " in unit:
-        return f"{numbers} ({unit})"
-    return f"{numbers} {unit}".rstrip()
+    return f"{numbers} ({unit})" if " " in unit else f"{numbers} {unit}".rstrip()
 
 
 def unaltered_text(one: Assessment) -> str:

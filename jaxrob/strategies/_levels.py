@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxrob._arguments.checks import checked_array, checked_integer
+from jaxrob._arguments.checks import as_written, checked_array, checked_integer
 from jaxrob.strategies._strategy import (
     Found,
     History,
@@ -136,8 +136,8 @@ class Including:
                 "strategy must look at all images, as ASAP() and Uniform() do; got "
                 f"{self.strategy!r}"
             )
-        levels = checked_array("levels", self.levels, "n")
-        object.__setattr__(self, "levels", tuple(map(float, levels)))
+        levels = as_written(checked_array("levels", self.levels, "n"))
+        object.__setattr__(self, "levels", tuple(levels.tolist()))
         if not self.rules:
             raise ValueError(
                 f"strategy must suit one of the rules {_RULES}, which take levels "

@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import pathlib
 from fractions import Fraction
+from types import SimpleNamespace as Plain
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from jaxrob._arguments.checks import (
+    as_written,
     checked_array,
     checked_bounds,
     checked_integer,
@@ -30,7 +32,10 @@ def test_integers(three):
 
 @pytest.mark.parametrize("made", [np.float16, np.float32, jnp.float32, Fraction])
 def test_numbers(made):
-    assert checked_number("x", made(0.85), above=0, below=1) == 0.85
+    with np.printoptions(legacy="1.13"):
+        assert checked_number("x", made(0.85), above=0, below=1) == 0.85
+    for given in ([1, np.float32(0.85)], jnp.array([1, 0.85], jnp.bfloat16)):
+        assert as_written(checked_array("x", given, "n")).tolist() == [1, 0.85]
     with pytest.raises(TypeError, match="x must be a number; got .*bfloat16"):
         checked_number("x", jnp.bfloat16(0.85))
 
@@ -102,11 +107,6 @@ class Output:
     logits: object = None
 
 
-class Plain:
-    def __init__(self, **parts):
-        vars(self).update(parts)
-
-
 @pytest.mark.parametrize(
     "returned",
     [
@@ -141,7 +141,7 @@ def test_samples_called_logits_are_taken():
         ),
         ({"a": MAP}, r"\['a'\] of the shape \(6, 2, 2, 4\).* needs outputs=\"any\""),
         (Pair(RIGHT, RIGHT), "Pair of length 2: .features .* instance outputs.feat"),
-        (Plain(a=RIGHT, b=RIGHT), "got Plain: .a of the shape"),
+        (Plain(a=RIGHT, b=RIGHT), "got SimpleNamespace: .a of the shape"),
         ([[0.0, 1.0]] * 6, "got list of length 6. None of its arrays"),
         (None, "got None"),
         ("text", "got 'text', of type str"),

@@ -439,9 +439,7 @@ def narrowing_by_correlation(first: State, other: State) -> float:
     parts = [(levels, now, off / usual) for levels, now, off in parts]
     alone = [math.sqrt(variance_of_sum([part], goal.spread)) for part in parts]
     apart = math.sqrt(variance_of_sum(parts, goal.spread))
-    if sum(alone) == 0:
-        return 0.0
-    return max(1 - apart / sum(alone), 0.0) * sum(noise)
+    return 0.0 if sum(alone) == 0 else max(1 - apart / sum(alone), 0.0) * sum(noise)
 
 
 def _nearest(now: Estimates, one: Cluster) -> int:
