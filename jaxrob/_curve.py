@@ -397,6 +397,8 @@ class ScoreCurve(Document):
         )
         if np.isnan(scores).all(axis=1).any():
             raise ValueError("scores must hold at least one image at each level")
+        if scores.dtype.itemsize < 8:  # As those of a score function.
+            scores = np.round(scores.astype(np.float64), 7)
         object.__setattr__(self, "scores", scores.astype(np.float64, copy=False))
 
     @property

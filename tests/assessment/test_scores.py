@@ -266,7 +266,7 @@ def test_a_sequential_comparison_of_right_answers_is_that_of_accuracies():
 
 
 def test_levels_where_single_images_fail():
-    scores = np.array([[0.4, 0.9, 0.9, np.nan], [0.5, 0.3, 0.7, np.nan]])
+    scores = np.float32([[0.4, 0.9, 0.9, np.nan], [0.5, 0.3, 0.7, np.nan]])
     curve = jaxrob.ScoreCurve(np.array([1.0, 0.0]), scores, "IoU")
     first = curve.first_level_below(0.7, 0.0)
     np.testing.assert_array_equal(first, [0.0, 0.0, np.nan, np.nan])
