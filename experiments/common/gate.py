@@ -6,11 +6,12 @@ written everything.
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from absl import app, flags
 
 import jaxrob
-from jaxrob import reporting, roma
+from jaxrob import reporting
 
 # `--help` then lists these flags under the script that defines them.
 flags.disclaim_key_flags()
@@ -61,7 +62,7 @@ def earlier(
 
 def require(
     requirements: Sequence[reporting.Requirement],
-    found: Mapping[str, jaxrob.Assessment | roma.RomaResult | Mapping[str, float]],
+    found: Sequence[jaxrob.Assessment] | Mapping[str, Any],
     regressions: Sequence[str] = (),
 ) -> None:
     if line := reporting.verdict(requirements, found, regressions):
@@ -74,5 +75,4 @@ def require_of_assessments(
     earlier: Sequence[jaxrob.Assessment] = (),
 ) -> None:
     """Applies `require` to assessments, and compares them with earlier ones."""
-    found = {one.alteration: one for one in assessments}
-    require(requirements, found, reporting.regressions(assessments, earlier))
+    require(requirements, assessments, reporting.regressions(assessments, earlier))

@@ -105,13 +105,7 @@ def run_beside(values: Values, replacing: "Replacing", prepare: Prepare) -> str:
 
 
 def verdict(own: Results) -> str:
-    by_name = {one.alteration: one for one in own.assessments}
-    return reporting.verdict(
-        own.requirements,
-        by_name | beside_assessments(own),
-        own.regressions,
-        own.differences,
-    )
+    return reporting.verdict(own.requirements, own, own.regressions, own.differences)
 
 
 class Replacing(NamedTuple):
@@ -162,15 +156,14 @@ def _check_none_dropped(
 ) -> None:
     """Rejects a run that would lose results, or the failure of a gate."""
     quantities, requirements, alterations, regressions = replacing
-    dropped, found = [], {}
+    dropped, found = [], beside_assessments(there)
     if alterations is not None:
-        found |= {one.alteration: one for one in there.assessments}
-        lost = [one for one in found if one not in alterations]
+        found = there.assessments
+        names = dict.fromkeys(one.alteration for one in found)
+        lost = [one for one in names if one not in alterations]
         dropped += [f"the results of {', '.join(lost)}"] if lost else []
         if there.regressions and not regressions:
             dropped.append("the regressions that were found")
-    else:
-        found |= beside_assessments(there)
     dropped += [
         f"the requirement {one.said}, which is not met"
         for one in there.requirements

@@ -35,7 +35,7 @@ from jaxrob.roma import RomaResult
 
 Quantities = Mapping[str, float | ConfidenceInterval]
 Result = Assessment | RomaResult | DomainResults
-Found = Mapping[str, Result | Quantities] | Sequence[Assessment]
+Found = Mapping[str, Result | Quantities] | Sequence[Assessment] | Results
 
 #: The states of an outcome. What is not met or not shown fails a gate.
 MET, NOT_MET, NOT_SHOWN = "met", "not met", "not shown"
@@ -123,8 +123,8 @@ def outcomes(
     Args:
       requirements: the requirements. One without an alteration applies to everything
         found that has the quantity.
-      found: assessments; or results, or their `quantities`, by name, such as an
-        alteration's: a mapping holds one of two rotations.
+      found: assessments; a network's `Results`; or results, or their `quantities`, by
+        name, such as an alteration's: a mapping holds one of two rotations.
       differences: for "difference", see `reporting.differences`.
       number: the number of assessments of which something is stated at once; by
         default those found.
@@ -157,6 +157,10 @@ def _pairs(found: Found) -> list[tuple[str, Any]]:
     """Returns results with their names, which two of a sequence may share."""
     if isinstance(found, Mapping):
         return list(found.items())
+    if isinstance(found, Results):
+        # One alteration with two measures, or one called RoMA.
+        beside = beside_assessments(found).items()
+        return [*_pairs(found.assessments), *beside]
     wanted = "jaxrob.Assessment, or results by name"
     ones = checked_sequence("found", found, Assessment, wanted, min_length=0)
     return [(one.alteration, one) for one in ones]
@@ -374,10 +378,7 @@ def outcomes_of(results: Results, number: int | None = None) -> list[Outcome]:
 def placed_of(
     results: Results, number: int | None = None
 ) -> list[tuple[int | None, Outcome]]:
-    # Two may share a name: one alteration with two measures, or one called RoMA.
-    found = [(one.alteration, one) for one in results.assessments]
-    others = beside_assessments(results)
-    every = [*found, *others.items()]
+    every = _pairs(results)
     return _placed(results.requirements, every, results.differences, number)
 
 

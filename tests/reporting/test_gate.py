@@ -315,6 +315,7 @@ def test_results_of_one_name_are_not_confused():
         requirements=(Requirement("robustness", 0.9), Requirement("plr", 0.0)),
     )
     found = reporting.outcomes_of(results)
+    assert outcomes(results.requirements, results) == found
     assert outcomes(results.requirements[:1], (low, high)) == found[:2]
     assert len(unmet(results.requirements[:1], [low, high])) == 1
     assert [(one.subject, one.state) for one in found] == [
