@@ -184,10 +184,6 @@ def test_only_transparency_that_shows_is_refused(tmp_path):
     assert (white == 1).all()
 
 
-def deep_rgb(values):
-    return deep_png(values, 2)
-
-
 def deep_grey(values):
     return encoded(Image.fromarray(values.astype(np.uint16)))
 
@@ -197,9 +193,11 @@ DARK[0, 0] = 4095
 COLOURS = np.dstack([DARK, DARK // 2, DARK // 3])
 
 
-@pytest.mark.parametrize("encode", [deep_grey, deep_rgb])
-def test_12_bits_in_16_are_said_to_be_nearly_black(tmp_path, encode):
-    dark = DARK if encode is deep_grey else COLOURS
+@pytest.mark.parametrize(
+    ("encode", "dark"),
+    [(deep_grey, DARK), (lambda values: deep_png(values, 2), COLOURS)],
+)
+def test_12_bits_in_16_are_said_to_be_nearly_black(tmp_path, encode, dark):
     # Dark except for one place, and all black.
     night, black = dark.copy(), np.zeros_like(dark)
     night[3, 4] = 65_535

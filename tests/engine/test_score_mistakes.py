@@ -125,18 +125,10 @@ def test_an_object_that_cannot_be_hashed():
         np.testing.assert_allclose(values(Share(at), [0.0]), value)
 
 
-def wrong_key(outputs, masks):
-    return outputs["logits"].mean((1, 2))
-
-
-def wrong_key_of_a_list(outputs, masks):
-    return np.array([one["logits"] for one in outputs])
-
-
 def test_an_error_names_what_it_got():
     named = jaxrob.Classifier(lambda _, x: {"out": x, "sum": x.sum(3)}, outputs="any")
     with pytest.raises(KeyError) as error:
-        values(wrong_key, classifier=named)
+        values(lambda outputs, _: outputs["logits"], classifier=named)
     (note,) = error.value.__notes__
     assert "NumPy" in note and "['out'] ndarray of float32" in note
     assert "['sum']" in note and "Labels: ndarray of bool and the shape" in note
@@ -144,7 +136,7 @@ def test_an_error_names_what_it_got():
         lambda x: [{"out": one} for one in x], outputs="any"
     )
     with pytest.raises(KeyError) as error:
-        values(wrong_key_of_a_list, classifier=listed)
+        values(lambda outputs, _: [one["logits"] for one in outputs], [0.0], listed)
     assert "a list of 20, the first is ['out'] ndarray" in error.value.__notes__[0]
 
 

@@ -78,10 +78,6 @@ class Truth:
         return slow.Answers(*np.moveaxis(np.array(found), -1, 0))
 
 
-def structure_of(number):
-    return numbered_structure(number // CASES_ALIKE)
-
-
 @functools.lru_cache(4)
 def numbered_structure(index):
     rng = np.random.default_rng([SEED, 1, index])
@@ -207,7 +203,7 @@ class Setting:
 
 
 def setting_of(number, rng, folder):
-    structure = structure_of(number)
+    structure = numbered_structure(number // CASES_ALIKE)
     weights, classifier = random_network(rng, structure)
     key = jax.random.key(int(rng.integers(1000)))
     batch_size = structure.batch_size if rng.random() < 0.6 else None
