@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -497,8 +498,14 @@ def _names_of(
     source: Any, class_names: Any, name: Any, label: str
 ) -> tuple[str, ...] | None:
     asked, own = _checked_class_names(class_names, name), class_names_of(source, label)
-    if asked and own and asked != own and sorted(asked) == sorted(own):
-        index = next(i for i, pair in enumerate(zip(asked, own)) if pair[0] != pair[1])
+    # However they are written.
+    given, there = (
+        [re.sub(r"[\W_]", "", one).casefold() for one in names or ()]
+        for names in (asked, own)
+    )
+    if asked and own and given != there and sorted(given) == sorted(there):
+        pairs = enumerate(zip(given, there))
+        index = next(i for i, pair in pairs if pair[0] != pair[1])
         raise ValueError(
             f"class_names must be in the order of the source's own; class {index} of "
             f"{named(source)} is {own[index]!r}, and {asked[index]!r} was given. "

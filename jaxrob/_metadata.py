@@ -1,5 +1,6 @@
 """What is known of each image beside its label: whose it is, which device took it."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
@@ -10,7 +11,7 @@ from jaxrob._codec import Array, Layout
 
 _OfImages = Annotated[np.ndarray, Array("N", "int32", at_least=0, is_packed=True)]
 # What tables write where there is no value, as text.
-_NO_VALUE = ("", "nan", "NaN", "NaT", "None", "<NA>", "NA", "N/A", "null", "NULL")
+NO_VALUE = re.compile(r"(#?n/?a|#n/a n/a|<na>|[+-]?nan|nat|none|null)?", re.IGNORECASE)
 # What a slice of images without a value is called.
 _MISSING = "(missing)"
 
@@ -66,7 +67,9 @@ def checked_metadata(
                 f"got the shape {values.shape}"
             )
         if values.dtype.kind not in "biufUT":
-            values = np.array([str(one) for one in values])
+            # HDF5 has texts as bytes.
+            values = [one.decode() if isinstance(one, bytes) else one for one in values]
+            values = np.array([*map(str, values)])
         if values.dtype.kind in "UT":
             values = np.strings.strip(values)
         if values.dtype.kind == "f":
@@ -112,5 +115,5 @@ def _is_missing(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind == "f":
         return np.isnan(values)
     if values.dtype.kind in "UT":
-        return np.isin(values, _NO_VALUE)
+        return np.array([NO_VALUE.fullmatch(one) is not None for one in values], bool)
     return np.zeros(len(values), bool)

@@ -215,6 +215,7 @@ def test_class_names_travel():
         {"features": features},
         {"features": of_batch},
         {"classes": list(NAMES)},
+        {"classes": NAMES[::-1], "class_to_idx": dict(zip(NAMES, range(3)))},
         {"class_names": list(NAMES)},
         {"dataset": Indexed([], dataset=Indexed([], classes=NAMES))},
     ):

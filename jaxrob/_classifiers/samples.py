@@ -154,12 +154,15 @@ def class_names_of(source: Any, label: str) -> tuple[str, ...] | None:
         ):
             if isinstance(names, list | tuple) and names:
                 # ImageNet's are tuples of synonyms.
-                return tuple(
+                found = tuple(
                     ", ".join(map(str, name))
                     if isinstance(name, list | tuple)
                     else str(name)
                     for name in names
                 )
+                numbers: Any = getattr(source, "class_to_idx", None)
+                is_of_them = isinstance(numbers, Mapping) and {*numbers} == {*found}
+                return tuple(sorted(found, key=numbers.get)) if is_of_them else found
         source = getattr(source, "dataset", None)
         if source is None:
             break

@@ -16,6 +16,7 @@ import numpy as np
 from jaxrob._arguments.checks import checked_names, checked_path
 from jaxrob._arguments.messages import spellings
 from jaxrob._arguments.texts import warn
+from jaxrob._metadata import NO_VALUE
 from jaxrob.data._decode import SUFFIXES
 from jaxrob.data._source import read_file
 
@@ -88,6 +89,13 @@ def numbered(
             )
         check_sorted(names, path)
         check_looks(names, path)
+        missing = [bool(NO_VALUE.fullmatch(one)) for one in classes]
+        if any(missing):
+            first = missing.index(True)
+            raise ValueError(
+                f"{places[first]}: {classes[first]!r} stands for no value in tables. "
+                "Leave the picture out, or list the classes: class_names="
+            )
     number = {name: label for label, name in enumerate(names)}
     if missing := sorted(set(classes) - set(names)):
         raise ValueError(
@@ -119,9 +127,11 @@ def check_looks(names: Sequence[str], path: str | os.PathLike[str]) -> None:
 
 
 def _look(text: str) -> str:
-    """Letters put together, spaces alike, without signs of no width."""
+    """Letters put together, spaces alike, without signs of no width; words small."""
     shown = (sign for sign in text if unicodedata.category(sign) != "Cf")
-    return " ".join(unicodedata.normalize("NFKC", "".join(shown)).split())
+    look = " ".join(unicodedata.normalize("NFKC", "".join(shown)).split())
+    # Letters alone may be classes, large and small.
+    return look.casefold() if len(look) > 1 else look
 
 
 def _number(text: str) -> float:

@@ -64,8 +64,8 @@ def tar_shards(
         of their names; or a sequence of paths.
       labels: "cls", if a sample's file `.cls` holds the class's index, or its name if
         `class_names` has it; "json" or "json:FIELD", if an object in its file `.json`
-        has the index or name in the field "label" or FIELD; or None for images without
-        labels.
+        has it in the field "label" or FIELD, an integer like its text; or None for
+        images without labels.
       class_names: see `image_folder`; by default the sorted names, if there are any.
       size: see `image_folder`.
       grey: see `image_folder`.

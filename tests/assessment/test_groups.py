@@ -212,7 +212,8 @@ def test_a_comparison_swaps_whole_groups():
         ({"patient": [1, None, 2]}, "patient", "metadata"),
         ({"patient": [1, np.nan, 2]}, "patient", "metadata"),
         ({"patient": ["a", "", "b"]}, "patient", "metadata"),
-        ({"patient": ["a", "NA", "b"]}, "patient", "metadata"),
+        ({"patient": ["a", "#n/a", "b"]}, "patient", "metadata"),
+        ({"patient": np.array([b"a", b"", b"b"])}, "patient", "metadata"),
         ({"patient": np.array(["a", np.nan, "b"], object)}, "patient", "metadata"),
         ({"": [1, 2, 3]}, None, "metadata"),
         # float32 and float64 make one number of these two.

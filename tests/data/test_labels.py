@@ -137,7 +137,15 @@ def test_what_is_guessed_of_a_file_of_labels_is_said(folder):
     csv = in_file(folder, "labels.csv", "cat/1.png,0\ncat/2.png,unknown\n")
     with pytest.raises(ValueError, match="row 2: 'unknown' is no class"):
         load(folder, labels=csv)
-    alike = ("cat", "cat\u200b"), ("caf\xe9", "cafe\u0301"), ("a b", "a\xa0b")
+    csv = in_file(folder, "labels.csv", "cat/1.png,cat\ncat/2.png,#N/A\n")
+    with pytest.raises(ValueError, match="row 2: '#N/A'"):
+        load(folder, labels=csv)
+    alike = (
+        ("cat", "cat\u200b"),
+        ("caf\xe9", "cafe\u0301"),
+        ("a b", "a\xa0b"),
+        ("cat", "Cat"),
+    )
     for number, (one, other) in enumerate(alike):
         root = folder / f"of {number}"
         for name in (one, other):
@@ -326,6 +334,8 @@ def test_another_order_than_the_source_s_own():
     for make in (Dataset.from_items, Dataset.from_batches):
         with pytest.raises(ValueError, match=r"class 0 of Source .* is 'cat', and 'ow"):
             make(Source(pairs([0, 1, 2])), PETS)
+        with pytest.raises(ValueError, match="class_names"):
+            make(Source(pairs([0, 1, 2])), [one.title() for one in PETS])
         assert make(Source(pairs([0])), ["Kat", "Hund", "Uhu"]).class_names[0] == "Kat"
 
 
