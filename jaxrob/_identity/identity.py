@@ -4,6 +4,7 @@ What is this package's is identified by name and parameters, other functions by 
 they compute, once they are `Fingerprinted`.
 """
 
+import contextlib
 import dataclasses
 import enum
 import functools
@@ -31,8 +32,9 @@ FOLLOWS = {"follows": True}
 T = TypeVar("T")
 
 # Levels of nested objects; deeper ones are identified by their class.
-_MAX_DEPTH = 4
+_MAX_DEPTH = 8
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_OF_CLASSES = (*_PLAIN, tuple, list, np.generic, np.ndarray)
 Parts = Iterator[str | np.ndarray]
 # Yields the identifying parts of a framework's own value; None for other values.
 Describe = Callable[[Any], Parts | None]
@@ -318,8 +320,10 @@ def value_parts(value: Any, describe: Describe, within: tuple[Any, ...] = ()) ->
     described = describe(value)
     if described is not None:
         yield from described
-    elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
-        yield value
+    elif isinstance(value, np.ndarray | np.generic | jax.Array) and (
+        value.dtype.kind in "biufc"
+    ):
+        yield np.asarray(value)
     elif isinstance(value, _PLAIN):
         yield repr(value)
     elif len(within) > _MAX_DEPTH or any(value is outer for outer in within):
@@ -344,9 +348,17 @@ def value_parts(value: Any, describe: Describe, within: tuple[Any, ...] = ()) ->
         yield from _function_parts(value, describe, within)
     else:
         yield _name(type(value))
-        yield from value_parts(
-            getattr(value, "__dict__", {}), describe, (*within, value)
-        )
+        yield from value_parts(_state(value), describe, (*within, value))
+
+
+def _state(value: Any) -> Any:
+    """An object's attributes; of one without, what a copy is made of."""
+    if (held := getattr(value, "__dict__", None)) is not None:
+        return held
+    with contextlib.suppress(Exception):  # The user's code may raise anything.
+        parts = value.__reduce_ex__(4)[1:]
+        return [[*one] if isinstance(one, Iterator) else one for one in parts]
+    return None
 
 
 def _of_class(kind: type, describe: Describe) -> Parts:
@@ -355,7 +367,7 @@ def _of_class(kind: type, describe: Describe) -> Parts:
         if isinstance(function, types.FunctionType):
             yield name
             yield from _function_parts(function, describe, ())
-        elif not name.startswith("__") and isinstance(member, (*_PLAIN, tuple, list)):
+        elif not name.startswith("__") and isinstance(member, _OF_CLASSES):
             yield name
             yield from value_parts(member, describe)
 
@@ -369,7 +381,8 @@ def _function_parts(
         return
     yield from _code_parts(code, describe)
     within = (*within, function)
-    for part in (function.__defaults__, function.__kwdefaults__):
+    own = getattr(function, "__self__", None)
+    for part in (own, function.__defaults__, function.__kwdefaults__):
         yield from value_parts(part, describe, within)
     for cell in function.__closure__ or ():
         try:

@@ -1,5 +1,8 @@
 """torch modules: answers, gradients, identity, and what is refused."""
 
+import dataclasses
+import fractions
+import functools
 import os
 import subprocess
 import sys
@@ -238,6 +241,18 @@ class Held(nn.Module):
         return self.activation(self.net(images - self.mean)) * self.settings["kinds"][1]
 
 
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    number: float
+
+    def times(self, value):
+        return self.number * value
+
+
+HELD = (np.float32(3), np.float32(4), fractions.Fraction(1, 3), fractions.Fraction(2))
+HELD += (Slotted(1.0), Slotted(2.0), Slotted(1.0).times, Slotted(2.0).times)
+
+
 class Doubled(Hidden):
     def forward(self, images):
         return 2 * self.net(images)
@@ -268,6 +283,7 @@ def test_whatever_a_module_holds_tells_it_apart():
         lambda: Held(lambda x: 3 * x),
         lambda: Held(mean=0.2),
         lambda: Held(settings=(1, 3)),
+        *(functools.partial(Held, settings=(one, 2)) for one in HELD),
         hooked,
         Doubled,
         Tripled,
