@@ -65,7 +65,7 @@ class Classifier:
         function object is recompiled, even if it does the same. Whatever it takes from
         around it (arrays, numbers, attributes) is looked at in each call: a change
         recompiles it and draws a warning. Within a `jax.jit` or `jax.lax.scan` of your
-        own, JAX keeps first values. A Flax module without arrays is looked at once.
+        own, JAX keeps first values.
       variables: a pytree of arrays; weights belong here.
       outputs: what `apply_fn` returns:
 

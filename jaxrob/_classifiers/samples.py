@@ -160,9 +160,10 @@ def class_names_of(source: Any, label: str) -> tuple[str, ...] | None:
                     else str(name)
                     for name in names
                 )
-                numbers: Any = getattr(source, "class_to_idx", None)
-                is_of_them = isinstance(numbers, Mapping) and {*numbers} == {*found}
-                return tuple(sorted(found, key=numbers.get)) if is_of_them else found
+                numbers = getattr(source, "class_to_idx", None)
+                if isinstance(numbers, Mapping) and {*numbers} == {*found}:
+                    return tuple(sorted(found, key=numbers.__getitem__))
+                return found
         source = getattr(source, "dataset", None)
         if source is None:
             break

@@ -14,7 +14,7 @@ from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.keras_model import check_layers
 from jaxrob._classifiers.network import ROWS, abstract, inputs_of, program_of
 from jaxrob._identity.identity import Fingerprinted
-from jaxrob._identity.program import Trace, has_changed, kept, trace_of
+from jaxrob._identity.program import Trace, has_changed, trace_of
 
 # More constants than this in a function are probably weights.
 _MOST_CAPTURED = 1000
@@ -109,8 +109,6 @@ def _current_trace(
             check_integers("variables", leaf)
     settings = classifier.outputs, classifier.stochastic, tuple(image_shape)
     way = tree, tuple(map(jax.typeof, leaves)), settings
-    if (known := kept(classifier.apply_fn, way)) is not None:
-        return known, False
     trace = trace_of(*program_of(classifier, image_shape))
     return trace, has_changed(classifier.apply_fn, way, trace)
 

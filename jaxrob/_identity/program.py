@@ -1,11 +1,12 @@
 """Describes a function's program as JAX traces it: operations and constants."""
 
+import collections
 import dataclasses
 import functools
 import math
 import re
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -16,7 +17,6 @@ from jax.sharding import AbstractMesh, Mesh, Sharding
 from jaxrob._devices.host_function import HostCall
 from jaxrob._identity.identity import (
     Fingerprinted,
-    HashablePartial,
     T,
     array_text,
     digest,
@@ -36,9 +36,6 @@ _ON_HOST = ("callback", "call_tf")
 _FOR_DEBUGGING = ("debug", "inspect")
 # Operations that a trace cannot count: on the host, foreign, or as the data say.
 _OF_UNKNOWN_COST = (*_ON_HOST, "ffi_call", "pallas_call", "while")
-
-
-_FIXED = ("builtins", "flax", "jax", "jaxlib", "jaxrob", "ml_dtypes", "numpy")
 
 
 class ProgramFingerprint(NamedTuple):
@@ -215,59 +212,21 @@ def trace_of(program: ClosedJaxpr, outputs: Any) -> Trace:
     return Trace(fingerprint_of(program), outputs, largest, number)
 
 
-def kept(function: Callable[..., Any], way: Hashable) -> Trace | None:
-    """Returns the last trace of a function of a Flax module, if it captured nothing."""
-    # Modules do not change, and a trace takes as long as all else in a short call.
-    return _kept_at(function, way).trace if _is_fixed(function) else None
-
-
 def has_changed(function: Callable[..., Any], way: Hashable, found: Trace) -> bool:
     """Whether a function's last trace in the same way showed another program."""
-    place, program = _kept_at(function, way), found.fingerprint
-    before, place.digest = place.digest, program.digest
-    if not program.num_captured and not program.on_host:
-        place.trace = found
-    return before not in (None, program.digest)
-
-
-@dataclasses.dataclass
-class _Kept:
-    digest: str | None = None
-    trace: Trace | None = None
-
-
-def _kept_at(function: Callable[..., Any], way: Hashable) -> _Kept:
     try:
         # One trace, which equals no other, for each combination of JAX's settings.
-        return _place(weakref.ref(function), way, _nothing.trace().jaxpr)
+        last = _last(weakref.ref(function), way, _nothing.trace().jaxpr)
     except TypeError:  # A function that cannot be hashed, or referred to weakly.
-        return _Kept()
+        return False
+    last.append(found.fingerprint.digest)
+    return len({*last}) > 1
 
 
 @functools.lru_cache(maxsize=1024)
-def _place(*of: Hashable) -> _Kept:
+def _last(*of: Hashable) -> collections.deque[str]:
     del of
-    return _Kept()
-
-
-def _is_fixed(part: Any) -> bool:
-    """Whether it is Flax's or the library's, down to what it is made of."""
-    # By name, because the import of Flax takes a tenth of a second.
-    kinds = {f"{one.__module__}.{one.__qualname__}" for one in type(part).__mro__}
-    if "flax.linen.module.Module" in kinds:
-        fields = (field.name for field in dataclasses.fields(part))
-        parts = [getattr(part, name) for name in fields if name != "parent"]
-    elif isinstance(part, HashablePartial):
-        parts = [one for _, one in part.keywords]
-    elif isinstance(part, Mapping | tuple):
-        parts = part.values() if isinstance(part, Mapping) else part
-    elif type(part).__module__.startswith("jaxrob."):
-        parts = vars(part).values()
-    else:
-        # An object of the user's may change what it holds and still equal itself.
-        home = getattr(part, "__module__", None) or "builtins"
-        return isinstance(part, type) or home.partition(".")[0] in _FIXED
-    return all(map(_is_fixed, parts))
+    return collections.deque(maxlen=2)
 
 
 @jax.jit
