@@ -159,8 +159,7 @@ def _check_none_dropped(
     dropped, found = [], beside_assessments(there)
     if alterations is not None:
         found = there.assessments
-        names = dict.fromkeys(one.alteration for one in found)
-        lost = [one for one in names if one not in alterations]
+        lost = sorted({one.alteration for one in found} - {*alterations})
         dropped += [f"the results of {', '.join(lost)}"] if lost else []
         if there.regressions and not regressions:
             dropped.append("the regressions that were found")

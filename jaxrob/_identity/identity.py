@@ -34,7 +34,7 @@ T = TypeVar("T")
 # Levels of nested objects; deeper ones are identified by their class.
 _MAX_DEPTH = 8
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-_OF_CLASSES = (*_PLAIN, tuple, list, np.generic, np.ndarray)
+ARRAYS = (np.ndarray, np.generic, jax.Array)
 Parts = Iterator[str | np.ndarray]
 # Yields the identifying parts of a framework's own value; None for other values.
 Describe = Callable[[Any], Parts | None]
@@ -320,9 +320,7 @@ def value_parts(value: Any, describe: Describe, within: tuple[Any, ...] = ()) ->
     described = describe(value)
     if described is not None:
         yield from described
-    elif isinstance(value, np.ndarray | np.generic | jax.Array) and (
-        value.dtype.kind in "biufc"
-    ):
+    elif isinstance(value, ARRAYS) and value.dtype.kind in "biufc":
         yield np.asarray(value)
     elif isinstance(value, _PLAIN):
         yield repr(value)
@@ -367,7 +365,7 @@ def _of_class(kind: type, describe: Describe) -> Parts:
         if isinstance(function, types.FunctionType):
             yield name
             yield from _function_parts(function, describe, ())
-        elif not name.startswith("__") and isinstance(member, _OF_CLASSES):
+        elif not name.startswith("__"):
             yield name
             yield from value_parts(member, describe)
 

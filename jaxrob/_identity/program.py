@@ -16,6 +16,7 @@ from jax.sharding import AbstractMesh, Mesh, Sharding
 
 from jaxrob._devices.host_function import HostCall
 from jaxrob._identity.identity import (
+    ARRAYS,
     Fingerprinted,
     T,
     array_text,
@@ -28,7 +29,6 @@ from jaxrob._identity.identity import (
 # Types of parameters, asked for in this order because most are of the first.
 _PLAIN = (bool, int, float, str, type(None))
 _SEQUENCES = (tuple, list)
-_ARRAYS = (np.ndarray, np.generic, jax.Array)
 _DEVICES = (Sharding, Mesh, AbstractMesh, jax.Device)
 
 # Ends of primitives that call Python on the host; for debugging they change nothing.
@@ -147,7 +147,7 @@ def _param_text(value: Any, found: _Found) -> str:
         return _closed_text(value, found)
     if isinstance(value, Jaxpr):
         return _jaxpr_text(value, found)
-    if isinstance(value, _ARRAYS):
+    if isinstance(value, ARRAYS):
         if np.shape(value):
             found.captured[id(value)] = np.size(value)
         return _constant_text(value, found)

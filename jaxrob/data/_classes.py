@@ -89,13 +89,12 @@ def numbered(
             )
         check_sorted(names, path)
         check_looks(names, path)
-        missing = [bool(NO_VALUE.fullmatch(one)) for one in classes]
-        if any(missing):
-            first = missing.index(True)
-            raise ValueError(
-                f"{places[first]}: {classes[first]!r} stands for no value in tables. "
-                "Leave the picture out, or list the classes: class_names="
-            )
+        for place, one in zip(places, classes):
+            if NO_VALUE.fullmatch(one):
+                raise ValueError(
+                    f"{place}: {one!r} stands for no value in tables. Leave the "
+                    "picture out, or list the classes: class_names="
+                )
     number = {name: label for label, name in enumerate(names)}
     if missing := sorted(set(classes) - set(names)):
         raise ValueError(

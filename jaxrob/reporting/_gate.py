@@ -159,8 +159,7 @@ def _pairs(found: Found) -> list[tuple[str, Any]]:
         return list(found.items())
     if isinstance(found, Results):
         # One alteration with two measures, or one called RoMA.
-        beside = beside_assessments(found).items()
-        return [*_pairs(found.assessments), *beside]
+        return [*_pairs(found.assessments), *beside_assessments(found).items()]
     wanted = "jaxrob.Assessment, or results by name"
     ones = checked_sequence("found", found, Assessment, wanted, min_length=0)
     return [(one.alteration, one) for one in ones]
@@ -378,8 +377,7 @@ def outcomes_of(results: Results, number: int | None = None) -> list[Outcome]:
 def placed_of(
     results: Results, number: int | None = None
 ) -> list[tuple[int | None, Outcome]]:
-    every = _pairs(results)
-    return _placed(results.requirements, every, results.differences, number)
+    return _placed(results.requirements, _pairs(results), results.differences, number)
 
 
 def beside_assessments(results: Results) -> dict[str, RomaResult | DomainResults]:

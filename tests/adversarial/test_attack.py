@@ -145,9 +145,6 @@ def test_refusals(a, b, error, name):
     ):
         with pytest.raises(error, match=name):
             function(a, b)
-
-
-def test_a_window_must_fit():
     with pytest.raises(ValueError, match="at least 11 x 11"):
         adversarial.windowed_similarity(IMAGE[:, :10], IMAGE[:, :10])
 

@@ -74,12 +74,9 @@ def test_rescale_keeps_the_identitys_place_despite_rounding(original, place, map
     assert np.all((levels >= mapped[0]) & (levels <= mapped[1]))
 
 
-def test_rescale_takes_an_identity_at_the_upper_end():
+def test_rescale_keeps_the_noise_and_an_identity_at_the_upper_end():
     # In float64, (3 / (3 / 0.7)) is above 0.7.
     assert rescale(rotation(-3, 0), 0, 0.7).identity == 0.7
-
-
-def test_rescale_keeps_the_noise():
     noise, key = gaussian_noise(0, 0.2), random_key(7)
     rescaled = rescale(noise, 0, 1)
     both = jax.jit(lambda: (rescaled(BLACK, 0.3, key), noise(BLACK, 0.06, key)))
@@ -125,15 +122,11 @@ def test_compose_applies_the_members_in_order():
         assert np.abs(other - expected).max() > 0.01
 
 
-def test_compose_takes_levels_in_its_range():
+def test_compose_takes_levels_in_its_range_with_an_identity_inside():
     image = random_image((12, 9, 3))
     composed = compose([brightness(-1, 0), brightness(-0.5, 0)], lower=-10, upper=30)
     assert (composed.lower, composed.upper, composed.identity) == (-10, 30, 30)
     assert_near(apply(composed, image, 10.0), image * 0.5 * 0.75, atol=TOLERANCE)
-
-
-def test_compose_with_an_identity_inside_the_range():
-    image = random_image((12, 9, 3))
     composed = compose([brightness(-0.5, 0.5), horizontal_translation(-2, 2)])
     np.testing.assert_array_equal(apply(composed, image, composed.identity), image)
 

@@ -55,9 +55,6 @@ def test_a_network_that_answers_one_class():
     assert any("learnt nothing" in message for message in found.warnings)
     of_one_class = jaxrob.Dataset(IMAGES, np.ones(100, int))
     assert not jaxrob.assess(network(0, 9), of_one_class, DARKER, 0.4).warnings
-
-
-def test_a_network_that_is_good_enough_is_silent():
     # A value on the threshold is good enough.
     assert not jaxrob.assess(network(), DATA, DARKER, 1.0).warnings
 

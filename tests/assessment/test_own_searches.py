@@ -178,12 +178,9 @@ def test_what_does_not_go_with_few_images(strategy, settings, message):
         assess(strategy, HUNDRED, **settings)
 
 
-def test_levels_beside_go_with_all_images():
+def test_levels_beside_go_with_all_images_and_images_with_scores():
     with pytest.raises(ValueError, match="strategy must look at all images"):
         Including(Halving(), (0.5,))
-
-
-def test_images_need_scores():
     plain = type("Plain", (Halving,), {"needs_scores": False})
     with pytest.raises(ValueError, match="needs_scores"):
         assess(plain())

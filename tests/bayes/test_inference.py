@@ -146,11 +146,6 @@ def estimates(noise_draws, repeats):
     return np.asarray(jax.jit(jax.vmap(probabilities))(bits))
 
 
-def test_plain_outputs_are_logits():
-    log_p = jax.jit(lambda: log_probabilities(OUTPUTS, None))()
-    np.testing.assert_allclose(log_p, special.log_softmax(OUTPUTS, axis=1), atol=1e-6)
-
-
 def test_many_draws_agree_with_monte_carlo():
     (p,) = estimates(4096, 1)
     np.testing.assert_allclose(p, reference(), atol=0.005)
@@ -182,14 +177,14 @@ def test_each_draw_is_standard_normal():
             assert stats.kstest(coordinate, "norm").pvalue > 1e-4
         np.testing.assert_allclose(np.corrcoef(draw), np.eye(3), atol=0.04)
     np.testing.assert_array_equal(noise[0], -noise[3])
-
-
-def test_the_extreme_bits_are_finite():
+    # The extreme bits.
     noise = np.asarray(jax.jit(lambda: normals(np.uint32([[0, 2**32 - 1]]), 8))())
     assert np.isfinite(noise).all() and np.abs(noise).max() < 6
 
 
-def test_tiny_probabilities_keep_their_logarithm():
+def test_plain_outputs_are_logits_and_tiny_probabilities_keep_their_logarithm():
+    log_p = jax.jit(lambda: log_probabilities(OUTPUTS, None))()
+    np.testing.assert_allclose(log_p, special.log_softmax(OUTPUTS, axis=1), atol=1e-6)
     outputs = np.float32([[0.0, -300.0, -20.0, -20.0]])
     bits = random_bits(0, 1, 2)
     log_p = jax.jit(lambda: log_probabilities(outputs, normals(bits, 8)))()

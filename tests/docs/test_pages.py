@@ -266,12 +266,9 @@ def test_no_page_or_message_takes_it_from_a_registry():
     assert not found
 
 
-def test_every_extra_that_is_named_exists():
+def test_every_extra_that_is_named_exists_and_the_page_lists_all():
     for path in READ:
         for named in _EXTRAS.findall(path.read_text()):
             assert set(named.split(",")) <= {*EXTRAS}, path
-
-
-def test_the_page_lists_every_extra():
     page = (ROOT / "docs" / "installation.md").read_text()
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == {*EXTRAS}

@@ -279,9 +279,7 @@ def test_no_size_beyond_the_bounds_is_tried():
     # Three sizes of 16, 8 and 32 would be too many answers.
     assert _best(lambda size: 1 / size, 16, 1000, 3 * 24) == 16
     assert _best(lambda size: 1 / size, 16, 1000, 3 * 16) == 0
-
-
-def test_sizes_that_are_alike_are_left_alone():
+    # Sizes that are alike are left alone.
     assert _best(lambda size: 1 + 0.01 / size, 16, 1000, 10_000) == 16
 
 

@@ -284,6 +284,7 @@ def test_whatever_a_module_holds_tells_it_apart():
         lambda: Held(mean=0.2),
         lambda: Held(settings=(1, 3)),
         *(functools.partial(Held, settings=(one, 2)) for one in HELD),
+        *(type("Gained", (Held,), {"gains": {"red": n}}) for n in (2, 3)),
         hooked,
         Doubled,
         Tripled,

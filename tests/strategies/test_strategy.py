@@ -226,13 +226,10 @@ def test_levels_lie_in_the_range_and_scale_with_it(n, seed, lower, width):
     np.testing.assert_allclose((levels - lower) / (upper - lower), unit, atol=1e-9)
 
 
-def test_levels_are_uniform_and_independent():
+def test_levels_are_uniform_and_independent_and_a_seed_is_a_draw():
     levels = ask(Random(20_000, seed=3))
     assert stats.kstest(levels, "uniform").pvalue > 0.01
     assert abs(np.corrcoef(levels[:-1], levels[1:])[0, 1]) < 0.03
-
-
-def test_a_seed_is_a_draw():
     np.testing.assert_array_equal(ask(Random(9, 5)), ask(Random(9, 5)))
     assert not np.isin(ask(Random(9, 5)), ask(Random(9, 6))).any()
 
@@ -277,12 +274,9 @@ def test_the_levels_are_among_those_evaluated():
         assert seen.error_bound <= 2 / 1024
 
 
-def test_rules_are_those_that_take_levels_anywhere():
+def test_rules_take_levels_anywhere_in_the_range():
     assert Including(ASAP(), SEVERITIES).rules == ("right", "linear")
     assert Including(ASAP(), SEVERITIES).rule == "right"
     assert Including(Uniform(4), SEVERITIES).rule == "linear"
-
-
-def test_a_level_outside_the_range_is_refused():
     with pytest.raises(ValueError, match="got 3"):
         sample(Including(ASAP(), SEVERITIES), Task(0.0, 2.0, 0.8), np.ones_like)

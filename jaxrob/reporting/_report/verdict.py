@@ -1,6 +1,7 @@
 """The first page: verdicts, what was not tested, and what is left to judge."""
 
 import math
+import operator
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -345,10 +346,6 @@ def _surely(report: Report) -> str:
     return f"Beyond what chance explains, {'; '.join(said)}."
 
 
-def _key(one: Assessment) -> tuple:
-    return one.alteration, one.lower, one.upper, one.measure, one.threshold
-
-
 def _not_tested(results: Sequence[Results]) -> list[str]:
     names = [each.alteration for one in results for each in one.assessments]
     names += [axis.name for one in results if one.domain for axis in one.domain.axes]
@@ -372,7 +369,9 @@ def _to_judge(report: Report) -> list[str]:
         for classes in dict.fromkeys(filter(None, map(_bad_unaltered, network.each))):
             found.append(line("bad_unaltered", of=of, classes=classes))
     if every:
-        reasons = {_key(each.one): each.reason for each in every}
+        same = ("alteration", "lower", "upper", "measure", "threshold")
+        key = operator.attrgetter(*same)
+        reasons = {key(each.one): each.reason for each in every}
         lacking = sum(not each for each in reasons.values())
         of = f"; no reason is given for {lacking} of {len(reasons)}" * bool(lacking)
         found.append(line("which_ranges") + of)
