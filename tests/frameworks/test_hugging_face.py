@@ -111,9 +111,11 @@ def test_the_processor_beside_the_weights(tmp_path):
     assert found.mean == (0.1, 0.2, 0.3) and found.size == (32, 32)
 
 
-def test_pictures_that_are_not_resized_may_have_any_size():
+def test_pictures_that_are_not_resized_may_have_any_size_or_one_of_ones_own():
     classifier = from_transformers(resnet(), of("ViT", do_resize=False, size=SIZE))
     assert classifier.num_classes((40, 24, 3)) == 5
+    keeping = of("CLIP", do_center_crop=False, size={"shortest_edge": 32})
+    assert from_transformers(resnet(), keeping, size=(32, 48)).num_classes((32, 48, 3))
 
 
 @pytest.mark.parametrize(
@@ -137,11 +139,6 @@ def test_pictures_that_are_not_resized_may_have_any_size():
 def test_what_is_refused(make, processor, message):
     with pytest.raises((ValueError, TypeError), match=message):
         from_transformers(make(), processor())
-
-
-def test_a_size_of_ones_own():
-    keeping = of("CLIP", do_center_crop=False, size={"shortest_edge": 32})
-    assert from_transformers(resnet(), keeping, size=(32, 48)).num_classes((32, 48, 3))
 
 
 SMALL = {"input_size": (3, 32, 32)}

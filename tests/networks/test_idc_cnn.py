@@ -93,9 +93,6 @@ def test_against_numpy(tmp_path):
         assert np.abs(expected - 0.5).max() < 0.5  # not saturated
         np.testing.assert_allclose(found, expected, atol=2e-5)
     assert np.abs(found - reference(arrays, images)).max() > 1e-3
-
-
-def test_unknown_channel_order():
     with pytest.raises(ValueError, match="channel_order"):
         IdcCNN(channel_order="grb")
 
