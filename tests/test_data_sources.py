@@ -217,6 +217,11 @@ def test_class_names_travel():
         {"classes": list(NAMES)},
         {"classes": NAMES[::-1], "class_to_idx": dict(zip(NAMES, range(3)))},
         {"class_names": list(NAMES)},
+        {"classes": np.array(NAMES)},  # Of `np.unique`, or of scikit-learn's encoder.
+        {"classes": dict(enumerate(NAMES))},
+        {"classes": dict.fromkeys(NAMES).keys()},
+        {"class_to_idx": dict(zip(NAMES[::-1], (2, 1, 0)))},
+        {"datasets": [Indexed([], classes=NAMES)] * 2},
         {"dataset": Indexed([], dataset=Indexed([], classes=NAMES))},
     ):
         found = Dataset.from_items(Indexed(pairs(), **carried))
@@ -224,7 +229,13 @@ def test_class_names_travel():
     synonyms = Indexed(pairs(), classes=[("tench", "Tinca tinca"), ("owl",), ("cat",)])
     assert Dataset.from_items(synonyms).class_names[0] == "tench, Tinca tinca"
     assert Dataset.from_items(synonyms, NAMES).class_names == NAMES
-    for none in (pairs(), Indexed(pairs(), features={}), Indexed(pairs(), classes=3)):
+    others = Indexed([], classes=NAMES), Indexed([], classes=NAMES[::-1])
+    for none in (
+        pairs(),
+        Indexed(pairs(), features={}),
+        *(Indexed(pairs(), classes=one) for one in (3, np.arange(3), {"owl": 4})),
+        Indexed(pairs(), datasets=others),
+    ):
         assert Dataset.from_items(none).class_names is None
 
 

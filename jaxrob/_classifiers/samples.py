@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, KeysView, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +17,7 @@ _PICTURE_MODES = ("L", "RGB")
 _OTHER = "what is no array of the image's size"
 # A loader of a part of a data set of ...: nobody nests more.
 _MOST_NESTED = 8
+_OF_NAMES = "classes", "class_names", "class_to_idx"
 _BATCH_BYTES = 1 << 26
 _MOST_IN_BATCH = 1024
 
@@ -140,34 +141,48 @@ class ItemBatches:
             yield np.stack(images), _together([*labels], images[0].shape)
 
 
-def class_names_of(source: Any, label: str) -> tuple[str, ...] | None:
+def class_names_of(
+    source: Any, label: str, nested: int = _MOST_NESTED
+) -> tuple[str, ...] | None:
     """Finds the class names that a source, or what it is made of, carries."""
     # In Hugging Face's `features`, torchvision's `classes`, Keras's, torch's `dataset`.
-    for _ in range(_MOST_NESTED):
-        features = getattr(source, "features", None)
-        feature = features.get(label) if isinstance(features, Mapping) else None
-        feature = getattr(feature, "feature", feature)  # Of a batch.
-        for names in (
-            getattr(feature, "names", None),
-            getattr(source, "classes", None),
-            getattr(source, "class_names", None),
-        ):
-            if isinstance(names, list | tuple) and names:
-                # ImageNet's are tuples of synonyms.
-                found = tuple(
-                    ", ".join(map(str, name))
-                    if isinstance(name, list | tuple)
-                    else str(name)
-                    for name in names
-                )
-                numbers = getattr(source, "class_to_idx", None)
-                if isinstance(numbers, Mapping) and {*numbers} == {*found}:
-                    return tuple(sorted(found, key=numbers.__getitem__))
-                return found
-        source = getattr(source, "dataset", None)
-        if source is None:
-            break
-    return None
+    features = getattr(source, "features", None)
+    feature = features.get(label) if isinstance(features, Mapping) else None
+    feature = getattr(feature, "feature", feature)  # Of a batch.
+    own = [getattr(feature, "names", None)]
+    own += [getattr(source, name, None) for name in _OF_NAMES]
+    if found := next(filter(None, map(_class_names, own)), None):
+        numbers = own[-1]
+        if isinstance(numbers, Mapping) and {*numbers} == {*found}:
+            return tuple(sorted(found, key=numbers.__getitem__))
+        return found
+    parts = getattr(source, "datasets", None)  # Of several, one after the other.
+    if not isinstance(parts, list | tuple):
+        parts = [getattr(source, "dataset", None)]
+    parts = [one for one in parts if one is not None and nested > 0]
+    each = {class_names_of(one, label, nested - 1) for one in parts}
+    return each.pop() if len(each) == 1 else None
+
+
+def _class_names(names: Any) -> tuple[str, ...]:
+    """The names in a list, array or index, or by number; none if it is no such."""
+    is_list = isinstance(names, list | tuple)
+    if isinstance(names, Mapping):
+        pairs = (one if isinstance(one[0], int) else one[::-1] for one in names.items())
+        known = {at: name for at, name in pairs if isinstance(at, int)}
+        names = [known.get(at) for at in range(len(names))]
+    elif hasattr(names, "tolist"):
+        names = names.tolist()
+    elif isinstance(names, KeysView):
+        names = [*names]
+    is_texts = isinstance(names, list) and all(isinstance(one, str) for one in names)
+    if not (is_list or is_texts):
+        return ()
+    # ImageNet's are tuples of synonyms.
+    return tuple(
+        ", ".join(map(str, one)) if isinstance(one, list | tuple) else str(one)
+        for one in names
+    )
 
 
 def _has_no_end(source: Any) -> bool:

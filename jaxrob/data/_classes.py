@@ -61,7 +61,7 @@ def numbered(
     are_names = names is not None and (set(classes) <= set(names))
     if names and not are_names and names != tuple(map(str, range(len(names)))):
         # 2.0 where a class is called 2, but is not the third.
-        is_either = np.isin(numbers, [_number(name) for name in names])
+        is_either = np.isin(numbers, [_number(_look(name)) for name in names])
         if is_either.any():
             first = int(is_either.argmax())
             raise ValueError(

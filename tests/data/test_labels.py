@@ -253,8 +253,9 @@ def test_integers_in_another_form_are_no_names(form):
 @pytest.mark.parametrize("texts", [("2.0", "10.0"), ("02", "10"), ("2", "0")])
 def test_a_number_is_not_taken_for_an_index_where_names_are_numbers(texts):
     path, names = pathlib.Path("labels.csv"), ("1", "10", "2")
-    with pytest.raises(ValueError, match="class_names"):
-        _classes.numbered(texts, names, path, texts)
+    for same in names, ("\uff11", "\uff11\uff10", "\uff12"):  # In full width.
+        with pytest.raises(ValueError, match="class_names"):
+            _classes.numbered(texts, same, path, texts)
     for texts, labels in ((["2", "1"], [2, 0]), (["0", "0"], [0, 0])):
         assert [*_classes.numbered(texts, names, path, texts)[0]] == labels
 
