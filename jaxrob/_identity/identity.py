@@ -11,7 +11,6 @@ import functools
 import hashlib
 import inspect
 import types
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
 from typing import Any, NamedTuple, TypeVar
@@ -55,21 +54,9 @@ def digest(parts: Iterable[str | np.ndarray | jax.Array]) -> str:
 
 
 def array_text(array: Any) -> str:
-    # An array of JAX's, whose values stay, is digested once.
-    known = _texts.get(id(array))
-    if known is not None:
-        return known[1]
+    # Anew each time: one of JAX's may share memory that is written to.
     on_host = host_array(array)
-    text = f"{on_host.dtype}{on_host.shape} {digest([contiguous(on_host)])}"
-    if isinstance(array, jax.Array):
-        at = id(array)
-        forget = weakref.ref(array, lambda _: _texts.pop(at, None))
-        _texts[at] = forget, text
-    return text
-
-
-# By identity, as long as the array lives: the reference that ends it, and its text.
-_texts: dict[int, tuple[weakref.ref[Any], str]] = {}
+    return f"{on_host.dtype}{on_host.shape} {digest([contiguous(on_host)])}"
 
 
 def contiguous(array: Any) -> Any:

@@ -430,6 +430,20 @@ def test_alterations_and_perturbations_are_traced_in_each_call():
         assert [traces(ask) for _ in range(2)] == [2, 2]
 
 
+@pytest.mark.filterwarnings("ignore:what the classifier's apply_fn captures")
+def test_a_captured_array_may_share_memory_that_is_written_to():
+    room = np.ones(32, np.float32)
+    own = room[-room.ctypes.data % 64 // 4 :][:2]  # As JAX shares it on a CPU.
+    array = jax.dlpack.from_dlpack(own)
+    classifier = jaxrob.Classifier(lambda _, images: array + 0 * images[:, 0, :2, 0])
+    tokens = []
+    for _ in range(2):
+        own[1] += 1
+        found = fingerprinted_classifier(classifier, (4, 4, 1))
+        tokens.append(found.apply_fn.token)
+    assert tokens[0] != tokens[1]
+
+
 @pytest.mark.slow
 def test_what_is_known_of_a_function_does_not_keep_it():
     array = jax.device_put(WEIGHTS)
