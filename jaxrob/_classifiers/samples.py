@@ -166,17 +166,14 @@ def class_names_of(
 
 def _class_names(names: Any) -> tuple[str, ...]:
     """The names in a list, array or index, or by number; none if it is no such."""
-    is_list = isinstance(names, list | tuple)
     if isinstance(names, Mapping):
         pairs = (one if isinstance(one[0], int) else one[::-1] for one in names.items())
         known = {at: name for at, name in pairs if isinstance(at, int)}
         names = [known.get(at) for at in range(len(names))]
-    elif hasattr(names, "tolist"):
+        names *= None not in names
+    elif getattr(getattr(names, "dtype", None), "kind", None) in ("O", "U", "T"):
         names = names.tolist()
-    elif isinstance(names, KeysView):
-        names = [*names]
-    is_texts = isinstance(names, list) and all(isinstance(one, str) for one in names)
-    if not (is_list or is_texts):
+    if not isinstance(names, list | tuple | KeysView):
         return ()
     # ImageNet's are tuples of synonyms.
     return tuple(
