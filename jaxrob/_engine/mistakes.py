@@ -39,8 +39,6 @@ _MOST_CHECKED = 64
 _SUM_TOLERANCE = 1e-2
 # On the right scale the accuracy is at least this much higher, at this significance.
 _MIN_GAIN = 0.2
-# A share of right answers that no other cut of a column reaches by chance.
-_CLEARLY = 0.9
 _SIGNIFICANCE = 0.01
 # Without labels, fewer images show nothing.
 _MIN_IMAGES = 4
@@ -263,15 +261,7 @@ def _doubt_of_logits(
         column = rows[..., 1].mean(axis=0)
         for what, low, high, half, fix in _COLUMNS:
             if low <= column.min() and column.max() <= high:
-                if doubt := _doubt_of_column(column, labels, what, half, fix):
-                    return doubt
-        if (
-            labels is not None
-            and np.ptp(labels)
-            and not column.min() <= 0 < column.max()
-        ):
-            if doubt := _doubt_of_side(column, labels == 1):
-                return doubt
+                return _doubt_of_column(column, labels, what, half, fix)
     elif 0 <= rows.min() and 0.5 < rows.max() <= 1:
         return (
             f"{so}values in [0, 1], as of a sigmoid for each class. Their softmax is "
@@ -317,24 +307,6 @@ def _doubt_of_column(
     return (
         f'outputs="logits", but {{of}} returns one column from {column.min():.3g} to '
         f'{column.max():.3g}, as of {what}: outputs="sigmoid"{fix}.{shares}'
-    )
-
-
-def _doubt_of_side(column: np.ndarray, is_1: np.ndarray) -> str | None:
-    """Says that a column of one sign, as of odds or a distance, has another middle."""
-    ends = np.sort(column)
-    cuts = (ends[1:] + ends[:-1]) / 2
-    right = ((column > cuts[:, None]) == is_1).mean(axis=1)
-    now, best = ((column > 0) == is_1).mean(), np.maximum(right, 1 - right)
-    at = int(best.argmax())
-    if best[at] < max(_CLEARLY, now + _MIN_GAIN):
-        return None
-    side = "above" if right[at] == best[at] else "below"
-    return (
-        f'outputs="logits", but {{of}} returns one column from {column.min():.3g} to '
-        f"{column.max():.3g}, all on one side of 0. So {now:.0%} of these are right, "
-        f"and {best[at]:.0%} were with class 1 {side} {cuts[at]:.3g}. Return logits, "
-        "which are above 0 for class 1"
     )
 
 
