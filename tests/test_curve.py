@@ -39,14 +39,12 @@ def test_confusion_and_unknown_against_a_loop(seed, alpha, k):
     np.testing.assert_array_equal(curve.indecision, expected[..., k].sum(-1) / 40)
 
 
-def test_on_the_uncertainty_threshold_is_decided():
+def test_alpha_decides_which_answers_are_unknown():
+    # On the threshold they are not.
     labels = np.zeros(3, np.int32)
     uncertainty = np.array([[0.2, np.nextafter(np.float32(0.2), 1), 0.1]], np.float32)
     curve = Curve(np.zeros(1), labels[None], None, uncertainty, labels, 2, alpha=0.8)
     assert curve.unknown.tolist() == [[False, True, False]]
-
-
-def test_alpha_decides_which_answers_are_unknown():
     curve = random_curve(0)
     before = curve.confusion
     shares = [curve.with_unknown(a).unknown.mean() for a in (0, 0.2, 0.5, 0.8, 1)]

@@ -224,9 +224,7 @@ def test_the_deviation_is_a_share_of_the_value():
         np.testing.assert_allclose(one.mean(), value, atol=2e-3)
     same = apply(speckle_noise(), image, 0.0, random_key(5))
     np.testing.assert_array_equal(same, image)
-
-
-def test_on_grey_it_is_the_normal_noise_of_that_variance():
+    # On grey it is the normal noise of that variance.
     image, key = np.full(LARGE, 0.5, np.float32), random_key(5)
     expected = apply(gaussian_noise(0.0, 1.0), image, 0.1**2, key)
     found = apply(speckle_noise(), image, 0.2, key)

@@ -125,9 +125,7 @@ def test_a_score_gets_the_only_column_of_a_network(function):
     one = jaxrob.Classifier(lambda weights, x: linear(weights, x)[:, :1], WEIGHTS)
     found = jaxrob.evaluate(one, DATA, BRIGHTNESS, LEVELS[:1], score=half)
     assert (found.scores == 0.5).all()
-
-
-def test_a_score_of_single_precision_on_the_threshold_is_good_enough():
+    # One of single precision on the threshold is good enough.
     found = assess(score=lambda out, _: 0.7 + 0 * out[:, 0], threshold=0.7)
     assert found.robustness == 1
 

@@ -183,9 +183,7 @@ def test_levels_alter_and_lie_in_the_range(gallery, drawn):
         assert len(levels) == gallery.LEVELS == len({*levels}), name
         assert one.identity not in levels, name
         assert one.lower <= levels.min() and levels.max() <= one.upper, name
-
-
-def test_the_pictures_are_small():
+    # Their pictures are small.
     assert sum(path.stat().st_size for path in SHOWN.iterdir()) < 1_000_000
 
 

@@ -424,15 +424,12 @@ def test_calibration_by_sklearns_curve(num_bins):
         assert got[level] == pytest.approx(expected, abs=1e-12)
 
 
-def test_confidence_may_be_infinite():
+def test_confidence_may_be_infinite_and_a_certain_one_rounded_up():
     confidence, correct = np.array([[-np.inf, 0, np.inf, np.inf]]), [[0, 1, 1, 0]]
     np.testing.assert_array_equal(
         metrics.risk_coverage(confidence, correct).risk,
         metrics.risk_coverage([[-1, 0, 1, 1]], correct).risk,
     )
-
-
-def test_a_certain_confidence_may_be_rounded_up():
     above = np.nextafter(np.float32(1), np.float32(2))
     assert metrics.expected_calibration_error([[above]], [[True]])[0] == 0
 

@@ -78,13 +78,10 @@ def test_linear_is_the_length_above_the_threshold_of_the_polyline(case):
     assert 0 <= got <= 1
 
 
-def test_linear_of_a_straight_line():
+def test_a_straight_line_and_seven_of_41_levels_as_in_the_2020_paper():
     assert heaviside_robustness([0, 1], [1, 0], 0.75, "linear") == 0.25
     assert heaviside_robustness([-2, 2], [0, 1], 0.75, "linear") == 0.25
     assert accepted_intervals([-2, 2], [0, 1], 0.75) == ((1, 2),)
-
-
-def test_seven_of_41_levels_is_the_2020_papers_number():
     levels = np.linspace(-50, 50, 41)
     values = np.where(np.abs(levels) <= 7.5, 0.85, 0.6)
     robustness = heaviside_robustness(levels, values, 0.8, "count")

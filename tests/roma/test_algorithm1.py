@@ -184,12 +184,9 @@ def test_the_papers_examples(status, statistics, mean, std, score, plr):
     assert -np.expm1(log_p) == pytest.approx(plr, abs=5e-5 if plr < 0.99 else 5e-6)
 
 
-def test_neither_normal_is_a_failure():
+def test_confidences_far_below_floats_equal_ones_and_such_as_neither_makes_normal():
     fit = fit_normal(found_for([0.561, 0.561], 0.5, 0.1, 1.0), 0.6, N)
     assert fit.status == "failed" and np.isnan(fit.log_adversarial_probability)
-
-
-def test_confidences_far_below_floats_and_equal_ones():
     rng = np.random.default_rng(0)
     logit = np.stack(
         [

@@ -81,9 +81,7 @@ def test_every_strategy_has_all_parts(strategy):
     assert strategy.rule in strategy.rules and set(strategy.rules) <= set(RULES)
     bound = sample(strategy, TASK, lambda x: 1 - x / 2)[1].error_bound
     assert bound is None or 0 <= bound <= 1
-
-
-def test_the_levels_of_the_papers_are_the_default():
+    # The papers' levels are the default.
     assert strategies.Uniform() == strategies.Uniform(41)
     assert strategies.Random() == strategies.Random(41, 0)
 
