@@ -275,7 +275,9 @@ def _check_defined(name: str, levels: Sequence[Level], rows: Sequence[Seen]) -> 
 
 def _number(seen: Seen | None) -> int:
     """Returns the number of images known; 1 stands for all images."""
-    return 0 if seen is None else 1 if seen.scores is None else len(seen.scores)
+    if seen is None:
+        return 0
+    return 1 if seen.scores is None else len(seen.scores)
 
 
 def sample(

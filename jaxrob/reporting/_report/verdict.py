@@ -369,9 +369,8 @@ def _to_judge(report: Report) -> list[str]:
         for classes in dict.fromkeys(filter(None, map(_bad_unaltered, network.each))):
             found.append(line("bad_unaltered", of=of, classes=classes))
     if every:
-        same = ("alteration", "lower", "upper", "measure", "threshold")
-        key = operator.attrgetter(*same)
-        reasons = {key(each.one): each.reason for each in every}
+        by = operator.attrgetter("alteration", "lower", "upper", "measure", "threshold")
+        reasons = {by(each.one): each.reason for each in every}
         lacking = sum(not each for each in reasons.values())
         of = f"; no reason is given for {lacking} of {len(reasons)}" * bool(lacking)
         found.append(line("which_ranges") + of)
