@@ -69,7 +69,7 @@ def sides(task: Task, history: History, found: Answers, error: float) -> np.ndar
     # Many levels share their counts.
     each, of = np.unique([right, seen], axis=1, return_inverse=True)
     side = decided.sides_of_counts(each[0], each[1], total, task.threshold, needed)
-    result[counts] = side[of]
+    result[counts] = side[of.ravel()]  # NumPy 2.0 gives it two axes.
     for i in np.flatnonzero(~counts).tolist():
         level = Level(history.scores[found.rows[i]], OPEN, needed)
         result[i] = decided.side(goal, level)
