@@ -498,14 +498,14 @@ def _names_of(
     source: Any, class_names: Any, name: Any, label: str
 ) -> tuple[str, ...] | None:
     asked, own = _checked_class_names(class_names, name), class_names_of(source, label)
-    # However they are written.
-    given, there = (
-        [re.sub(r"[\W_]", "", one).casefold() for one in names or ()]
-        for names in (asked, own)
-    )
+    given, there = [*(asked or ())], [*(own or ())]
+    if sorted(given) != sorted(there):  # However they are written.
+        given, there = (
+            [re.sub(r"[\s_-]", "", one).casefold() for one in names]
+            for names in (given, there)
+        )
     if asked and own and given != there and sorted(given) == sorted(there):
-        pairs = enumerate(zip(given, there))
-        index = next(i for i, pair in pairs if pair[0] != pair[1])
+        index = [a == b for a, b in zip(given, there)].index(False)
         raise ValueError(
             f"class_names must be in the order of the source's own; class {index} of "
             f"{named(source)} is {own[index]!r}, and {asked[index]!r} was given. "
