@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_flag, checked_text, plain_array
 from jaxrob._arguments.messages import named, wrong_type
+from jaxrob._arguments.texts import warn
 
 _PICTURE_MODES = ("L", "RGB")
 _OTHER = "what is no array of the image's size"
@@ -61,8 +62,7 @@ def check_source(name: str, source: Any, wanted: str, *, has_items: bool) -> Non
         raise wrong_type(name, wanted, source)
     if _has_no_end(source):
         raise ValueError(
-            f"{name} must end; got {named(source)}, which repeats without end (leave "
-            "out repeat)"
+            f"{name} must end; got {named(source)}, which repeats (leave out repeat)"
         )
 
 
@@ -75,8 +75,7 @@ def as_array(value: Any) -> Any:
                 f"pictures must be grey (L) or RGB; got one of mode {value.mode}: "
                 'convert them in the source, as by picture.convert("RGB")'
             )
-        array = np.asarray(value)
-        return array[..., None] if array.ndim == 2 else array
+        return np.atleast_3d(value)
     if _is_list_of_arrays(value):
         return _stacked([as_array(one) for one in value])
     return value
@@ -161,6 +160,13 @@ def class_names_of(
         parts = [getattr(source, "dataset", None)]
     parts = [one for one in parts if one is not None and nested > 0]
     each = {class_names_of(one, label, nested - 1) for one in parts}
+    for number, names in enumerate(itertools.zip_longest(*filter(None, each))):
+        if len(differ := sorted({*names} - {None})) > 1:
+            warn(
+                f"{named(source)} joins data sets whose class {number} is one of "
+                f"{differ}: leave it so only if a target_transform renumbers them"
+            )
+            break
     return each.pop() if len(each) == 1 else None
 
 
@@ -183,8 +189,7 @@ def _class_names(names: Any) -> tuple[str, ...]:
 
 
 def _has_no_end(source: Any) -> bool:
-    length = _length(source)
-    if length is not None:
+    if (length := _length(source)) is not None:
         return length >= sys.maxsize  # Grain's `repeat`.
     is_tensorflow = callable(getattr(source, "cardinality", None))
     return is_tensorflow and int(source.cardinality()) == -1
@@ -300,15 +305,12 @@ def _image_and_label(
         for argument, key in (("image", parts.image), ("label", parts.label)):
             if key not in given:
                 keys = ", ".join(repr(one) for one in given)
-                raise ValueError(
-                    f"{what} has no {key!r}; it has {keys}: pass {argument}="
-                )
+                raise ValueError(f"{what} has no {key!r} but {keys}: pass {argument}=")
         return given[parts.image], given[parts.label]
     check_type(what, given, list | tuple, f"({wanted}), or a mapping with these")
     if len(given) != 2:
         raise ValueError(
-            f"{what} must be ({wanted}), or a mapping with these; got {len(given)} "
-            "values"
+            f"{what} must be ({wanted}), or a mapping of both; got {len(given)} values"
         )
     return given[0], given[1]
 
@@ -327,15 +329,13 @@ def _channels_last(array: Any, channels_first: bool | None, leading: int) -> Any
     shape = array.shape[leading:]
     if len(shape) == 2 and channels_first is not None:
         return array[..., None]  # They are said to be images: of one channel.
-    if len(shape) != 3:
-        return array
-    if channels_first is None and shape[0] < shape[-1]:
+    if len(shape) == 3 and channels_first is None and shape[0] < shape[-1]:
         raise ValueError(
             f"images of the shape {shape} have fewer rows than channels, as if the "
             "channels came first: pass channels_first=True, or False if they are "
             "[H, W, C]"
         )
-    if not channels_first:
+    if len(shape) != 3 or not channels_first:
         return array
     if isinstance(array, jax.Array):
         return jnp.moveaxis(array, leading, -1)
