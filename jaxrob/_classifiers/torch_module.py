@@ -213,8 +213,10 @@ def _tensor(torch: Any, returned: Any, number: int) -> Any:
     return outputs
 
 
-def _parts(torch: Any, module: Any) -> Parts:
-    describe = functools.partial(_describe, torch)
+def _parts(torch: Any, module: Any, known: dict[int, str] | None = None) -> Parts:
+    # A layer in a plain list, which torch does not register, is described there.
+    known = {**(known or {}), **{id(one): n for n, one in module.named_modules()}}
+    describe = functools.partial(_describe, torch, known)
     for name, layer in module.named_modules():
         yield f"{name} {type(layer).__qualname__}"
         # The code that TorchScript and torch.fx keep of a module.
@@ -236,10 +238,11 @@ def _settings(layer: Any) -> dict[str, Any]:
     }
 
 
-def _describe(torch: Any, value: Any) -> Parts | None:
+def _describe(torch: Any, known: dict[int, str], value: Any) -> Parts | None:
     """Returns the identifying parts of torch's own values; None for other values."""
     if isinstance(value, torch.nn.Module):
-        return iter([type(value).__qualname__])  # Layers are described by themselves.
+        name = known.get(id(value))
+        return _parts(torch, value, known) if name is None else iter([f"layer {name}"])
     if isinstance(value, torch.dtype | torch.device | torch.Size):
         return iter([str(value)])
     if not isinstance(value, torch.Tensor):

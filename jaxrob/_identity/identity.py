@@ -34,6 +34,7 @@ T = TypeVar("T")
 _MAX_DEPTH = 8
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 ARRAYS = (np.ndarray, np.generic, jax.Array)
+_ITEMS = (dict, list, tuple, set, frozenset, np.ndarray)
 Parts = Iterator[str | np.ndarray]
 # Yields the identifying parts of a framework's own value; None for other values.
 Describe = Callable[[Any], Parts | None]
@@ -304,41 +305,46 @@ def class_parts(layers: Iterable[Any], framework: str, describe: Describe) -> Pa
 
 
 def value_parts(value: Any, describe: Describe, within: tuple[Any, ...] = ()) -> Parts:
-    described = describe(value)
+    described, inner = describe(value), (*within, value)
+    is_within = len(within) > _MAX_DEPTH or any(value is outer for outer in within)
+    held = isinstance(value, _ITEMS) and getattr(value, "__dict__", None)
+    if held and not is_within:  # Attributes of a list's subclass, or a mask.
+        yield from value_parts(held, describe, inner)
     if described is not None:
         yield from described
-    elif isinstance(value, ARRAYS) and value.dtype.kind in "biufc":
-        yield np.asarray(value)
+    elif isinstance(value, ARRAYS) and value.dtype.kind in "biufcV":
+        yield array_text(value)
     elif isinstance(value, _PLAIN):
         yield repr(value)
-    elif len(within) > _MAX_DEPTH or any(value is outer for outer in within):
+    elif is_within:
         yield _name(type(value))
     elif isinstance(value, dict):
         yield f"{_name(type(value))} {len(value)}"
         for key, part in value.items():
-            yield from value_parts(key, describe, (*within, value))
-            yield from value_parts(part, describe, (*within, value))
+            yield from value_parts(key, describe, inner)
+            yield from value_parts(part, describe, inner)
     elif isinstance(value, set | frozenset):
         yield f"set {sorted(map(repr, value))}"
     elif isinstance(value, list | tuple):
         yield f"{_name(type(value))} {len(value)}"
         for part in value:
-            yield from value_parts(part, describe, (*within, value))
+            yield from value_parts(part, describe, inner)
     elif isinstance(value, type):
         yield _name(value)
+        yield from _of_class(value, describe, inner)
     elif isinstance(value, functools.partial):
         for part in (value.func, value.args, value.keywords):
-            yield from value_parts(part, describe, (*within, value))
+            yield from value_parts(part, describe, inner)
     elif inspect.isroutine(value):
         yield from _function_parts(value, describe, within)
     else:
         yield _name(type(value))
-        yield from value_parts(_state(value), describe, (*within, value))
+        yield from value_parts(_state(value), describe, inner)
 
 
 def _state(value: Any) -> Any:
     """An object's attributes; of one without, what a copy is made of."""
-    if (held := getattr(value, "__dict__", None)) is not None:
+    if (held := object.__getstate__(value)) is not None:  # With slots.
         return held
     with contextlib.suppress(Exception):  # The user's code may raise anything.
         parts = value.__reduce_ex__(4)[1:]
@@ -346,23 +352,24 @@ def _state(value: Any) -> Any:
     return None
 
 
-def _of_class(kind: type, describe: Describe) -> Parts:
+def _of_class(kind: type, describe: Describe, within: tuple[Any, ...] = ()) -> Parts:
     for name, member in sorted(vars(kind).items()):
         function = getattr(member, "__func__", getattr(member, "fget", member))
         if isinstance(function, types.FunctionType):
             yield name
-            yield from _function_parts(function, describe, ())
+            yield from _function_parts(function, describe, within)
         elif not name.startswith("__"):
             yield name
-            yield from value_parts(member, describe)
+            yield from value_parts(member, describe, within)
 
 
 def _function_parts(
     function: Any, describe: Describe, within: tuple[Any, ...]
 ) -> Parts:
     code = getattr(function, "__code__", None)
-    if code is None:  # From a compiled module.
+    if code is None:  # From a compiled module, such as that of a cache.
         yield _name(function)
+        yield from value_parts(getattr(function, "__wrapped__", None), describe, within)
         return
     yield from _code_parts(code, describe)
     within = (*within, function)

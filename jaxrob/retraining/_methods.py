@@ -128,15 +128,8 @@ def limited_data_augmentation(
     """
     check(module, dataset, alterations, levels, key, training)
     weak, _, dataset = find_weak(
-        module,
-        dataset,
-        alterations,
-        key=key,
-        threshold=threshold,
-        classifier=classifier,
-        validation=validation,
-        robustness=robustness,
-        training=training,
+        *(module, dataset, alterations, key, training),
+        *(threshold, classifier, validation, robustness),
     )
     shape = dataset.images.shape
     subsets = originals(shape) + on_all(shape, weak)
@@ -223,15 +216,8 @@ def limited_network_parallelization(
     if classifier is not None:
         _check_fits(classifier, module, dataset, key, training)
     weak, classifier, dataset = find_weak(
-        module,
-        dataset,
-        alterations,
-        key=key,
-        threshold=threshold,
-        classifier=classifier,
-        validation=validation,
-        robustness=robustness,
-        training=training,
+        *(module, dataset, alterations, key, training),
+        *(threshold, classifier, validation, robustness),
     )
     if classifier is None:
         classifier = original(module, dataset, key, training)
@@ -414,13 +400,12 @@ def find_weak(
     module: Any,
     dataset: Dataset,
     alterations: Sequence[Alteration],
-    *,
     key: jax.Array,
+    training: dict[str, Any],
     threshold: float,
     classifier: Classifier | None,
     validation: Dataset | None,
     robustness: Sequence[float] | None,
-    training: dict[str, Any],
 ) -> tuple[tuple[Alteration, ...], Classifier | None, Dataset]:
     """Returns the weak alterations, the original if known, and the training data."""
     threshold = checked_share("threshold", threshold)
@@ -440,14 +425,8 @@ def find_weak(
             dataset = dataset[np.sort(order[held_out:])]
         if classifier is None:
             classifier = original(module, dataset, key, training)
-        weak = weak_alterations(
-            classifier,
-            validation,
-            alterations,
-            key=key,
-            threshold=threshold,
-            mesh=training.get("mesh"),
-        )
+        more: Any = {"threshold": threshold, "mesh": training.get("mesh")}
+        weak = weak_alterations(classifier, validation, alterations, key=key, **more)
     else:
         weak = below_one(alterations, robustness)
     if not weak:

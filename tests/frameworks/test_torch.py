@@ -251,6 +251,12 @@ class Slotted:
 
 HELD = (np.float32(3), np.float32(4), fractions.Fraction(1, 3), fractions.Fraction(2))
 HELD += (Slotted(1.0), Slotted(2.0), Slotted(1.0).times, Slotted(2.0).times)
+HELD += tuple(jnp.bfloat16(n) for n in (3, 4))
+HELD += tuple(type("Further", (Slotted,), {})(n) for n in (3, 4))
+HELD += tuple(type("Settings", (), {"gain": n}) for n in (3, 4))
+HELD += tuple(np.ma.array([1, 2], mask=[n, 1]) for n in (0, 1))
+HELD += tuple(functools.cache(Slotted(n).times) for n in (3, 4))
+HELD += (nn.Linear(1, 4), nn.Linear(1, 5))  # In a list they are not registered.
 
 
 class Doubled(Hidden):
