@@ -212,7 +212,7 @@ class Dataset:
         allowed = "a sequence or an iterable of (image, label)"
         check_source("items", items, allowed, has_items=True)
         max_bytes = checked_integer("max_bytes", max_bytes, at_least=0, at_most=2**63)
-        names = _names_of(items, class_names, name, parts.label)
+        names = names_of(items, class_names, name, parts.label)
         arrays = read_items(items, parts, name, max_bytes)
         if arrays is None:
             return BatchedDataset(ItemBatches(items, parts, name), names, name)
@@ -260,7 +260,7 @@ class Dataset:
           ValueError: if it has no end.
         """
         parts = checked_parts(image, label, channels_first)
-        names = _names_of(batches, class_names, name, parts.label)
+        names = names_of(batches, class_names, name, parts.label)
         return BatchedDataset(batches, names, name, parts)
 
 
@@ -494,7 +494,7 @@ def _check_given(labels: Any) -> None:
         raise wrong_type("labels", "an array [N] of integers", labels)
 
 
-def _names_of(
+def names_of(
     source: Any, class_names: Any, name: Any, label: str
 ) -> tuple[str, ...] | None:
     asked, own = _checked_class_names(class_names, name), class_names_of(source, label)

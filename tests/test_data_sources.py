@@ -220,6 +220,10 @@ def test_class_names_travel():
         {"classes": np.array(NAMES)},  # Of `np.unique`, or of scikit-learn's encoder.
         {"classes": dict(enumerate(NAMES))},
         {"classes": dict.fromkeys(NAMES).keys()},
+        {"classes": dict(enumerate(NAMES)).values()},
+        {"classes": dict(zip("012", NAMES))},  # Of JSON.
+        {"classes": np.array(NAMES, "S")},
+        {"class_to_idx": dict(zip(NAMES, np.arange(3)))},
         {"class_to_idx": dict(zip(NAMES[::-1], (2, 1, 0)))},
         {"datasets": [Indexed([], classes=NAMES)] * 2},
         {"dataset": Indexed([], dataset=Indexed([], classes=NAMES))},

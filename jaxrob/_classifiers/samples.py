@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import sys
-from collections.abc import Iterable, Iterator, KeysView, Mapping
+from collections.abc import Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, NamedTuple
 
 import jax
@@ -144,11 +144,11 @@ def class_names_of(
     source: Any, label: str, nested: int = _MOST_NESTED
 ) -> tuple[str, ...] | None:
     """Finds the class names that a source, or what it is made of, carries."""
-    # In Hugging Face's `features`, torchvision's `classes`, Keras's, torch's `dataset`.
-    features = getattr(source, "features", None)
-    feature = features.get(label) if isinstance(features, Mapping) else None
-    feature = getattr(feature, "feature", feature)  # Of a batch.
-    own = [getattr(feature, "names", None)]
+    # As Hugging Face, MAITE, torchvision, Keras and torch's `dataset` carry them.
+    held = (getattr(source, name, None) for name in ("features", "metadata"))
+    features, metadata = (one if isinstance(one, Mapping) else {} for one in held)
+    feature = getattr(features.get(label), "feature", features.get(label))  # A batch's.
+    own = [getattr(feature, "names", None), metadata.get("index2label")]
     own += [getattr(source, name, None) for name in _OF_NAMES]
     if found := next(filter(None, map(_class_names, own)), None):
         numbers = own[-1]
@@ -171,20 +171,21 @@ def class_names_of(
 
 
 def _class_names(names: Any) -> tuple[str, ...]:
-    """The names in a list, array or index, or by number; none if it is no such."""
+    """The names in a list, array or index, or by number, in JSON a text; or none."""
     if isinstance(names, Mapping):
-        pairs = (one if isinstance(one[0], int) else one[::-1] for one in names.items())
-        known = {at: name for at, name in pairs if isinstance(at, int)}
+        are_numbers = all(isinstance(one, int | np.integer) for one in names.values())
+        pairs = (one[::-1] if are_numbers else one for one in names.items())
+        known = {int(at): name for at, name in pairs if str(at).isdecimal()}
         names = [known.get(at) for at in range(len(names))]
         names *= None not in names
-    elif getattr(getattr(names, "dtype", None), "kind", None) in ("O", "U", "T"):
+    elif getattr(getattr(names, "dtype", None), "kind", None) in ("O", "S", "U", "T"):
         names = names.tolist()
-    if not isinstance(names, list | tuple | KeysView):
+    if not isinstance(names, list | tuple | KeysView | ValuesView):
         return ()
     # ImageNet's are tuples of synonyms.
     return tuple(
         ", ".join(map(str, one)) if isinstance(one, list | tuple) else str(one)
-        for one in names
+        for one in (one.decode() if isinstance(one, bytes) else one for one in names)
     )
 
 

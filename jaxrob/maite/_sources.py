@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from jaxrob._arguments.checks import check_choice, check_type, checked_names
+from jaxrob._arguments.checks import check_choice, check_type
 from jaxrob._arguments.messages import named, wrong_type
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.network import Preprocessing
 from jaxrob._classifiers.samples import as_array
-from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._dataset import BatchedDataset, Dataset, names_of
 
 
 def dataset(
@@ -28,7 +28,7 @@ def dataset(
       source: a `maite.protocols.image_classification.Dataset`: each item is an image
         `[C, H, W]`, uint8 or floating in [0, 1], a one-hot label `[K]`, and metadata.
       class_names: one name for each class; by default those of `index2label` in the
-        metadata.
+        metadata. The same names in another order are rejected.
       max_bytes: see `jaxrob.Dataset.from_items`.
 
     Returns:
@@ -42,10 +42,7 @@ def dataset(
     metadata = _metadata_of("source", source)
     if not (hasattr(source, "__getitem__") and hasattr(source, "__len__")):
         raise wrong_type("source", "a data set of MAITE's, with items", source)
-    if class_names is None:
-        class_names = _class_names_in("source", metadata)
-    else:
-        class_names = checked_names("class_names", class_names)
+    class_names = _class_names("source", source, class_names)
     return Dataset.from_items(
         _Items(source, None if class_names is None else len(class_names)),
         class_names,
@@ -95,8 +92,7 @@ def classifier(
     metadata = _metadata_of("model", model)
     check_type("model", model, Callable, "a model of MAITE's, which can be called")
     check_choice("pixels", pixels, ("bytes", "unit"))
-    if class_names is None:
-        class_names = _class_names_in("model", metadata)
+    class_names = _class_names("model", model, class_names)
     if num_classes is None:
         if class_names is None:
             raise ValueError(
@@ -167,9 +163,11 @@ def _metadata_of(name: str, value: Any) -> Mapping[str, Any]:
     return metadata
 
 
-def _class_names_in(name: str, metadata: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The names in `index2label`, in the order of the classes 0, 1, 2, ..."""
-    names = metadata.get("index2label")
+def _class_names(name: str, value: Any, given: Any) -> tuple[str, ...] | None:
+    """Those given, or in `index2label` in the order of the classes 0, 1, 2, ..."""
+    if given is not None:
+        return names_of(value, given, name, "")
+    names = value.metadata.get("index2label")
     if not names:
         return None
     if not isinstance(names, Mapping) or {*names} != {*range(len(names))}:

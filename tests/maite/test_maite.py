@@ -70,6 +70,11 @@ def test_a_data_set_is_as_arrays():
         assert dataset.name == "farm"
     assert maite.dataset(Data(index2label={})).class_names is None
     assert maite.dataset(Data(), class_names=tuple("wxyz")).class_names == tuple("wxyz")
+    swapped = {"class_names": ("doe", "bee", "cow", "ant")}
+    with pytest.raises(ValueError, match="class 0 of Data is 'ant'"):
+        maite.dataset(Data(), **swapped)
+    with pytest.raises(ValueError, match="class 0 of Model is 'ant'"):
+        maite.classifier(Model(), "logits", "unit", **swapped)
 
 
 @pytest.mark.parametrize("pixels", ["bytes", "unit"])
@@ -223,6 +228,9 @@ def about(level=0.0, alteration=BLUR, identity=5):
     return {"id": identity} | added
 
 
+ALONE = [about(), about(2.0), about(2.0, BLUR, 6)]
+
+
 @pytest.mark.parametrize(
     ("outputs", "labels", "metadata", "message"),
     [
@@ -233,30 +241,17 @@ def about(level=0.0, alteration=BLUR, identity=5):
         ([LABEL[:3]], [LABEL], [about()], "must have 4 classes"),
         ([LABEL * np.nan], [LABEL], [about()], "outputs must not be NaN"),
         ([LABEL], [LABEL / 2], [about()], "must be one-hot"),
+        ([], [], [], "levels must include both ends"),
+        ([LABEL] * 2, [LABEL] * 2, [about(), about(1.0)], "got 0, 1"),
+        ([LABEL] * 2, [LABEL] * 2, [about(), about(2.0, BLUR, 6)], "must be seen at"),
+        ([LABEL] * 3, [LABEL] * 3, ALONE, "1 at level 0 and 2"),
+        ([LABEL] * 2, [LABEL, ONE_HOT[1]], ALONE[:2], "the same label at every level"),
     ],
 )
 def test_answers_that_are_refused(outputs, labels, metadata, message):
-    with pytest.raises(ValueError, match=message):
-        maite.Robustness(BLUR).update(outputs, labels, metadata)
-
-
-@pytest.mark.parametrize(
-    ("answers", "message"),
-    [
-        ([], "levels must include both ends"),
-        ([about(0.0), about(1.0)], "got 0, 1"),
-        ([about(0.0), about(2.0, identity=6)], "every image must be seen"),
-        ([about(0.0), about(2.0), about(2.0, identity=6)], "1 at level 0 and 2"),
-    ],
-)
-def test_incomplete_answers_have_no_robustness(answers, message):
     metric = maite.Robustness(BLUR)
-    metric.update([LABEL] * len(answers), [LABEL] * len(answers), answers)
     with pytest.raises(ValueError, match=message):
-        metric.compute()
-    metric.reset()
-    metric.update([LABEL] * 2, [LABEL, ONE_HOT[1]], [about(0.0), about(2.0)])
-    with pytest.raises(ValueError, match="the same label at every level"):
+        metric.update(outputs, labels, metadata)
         metric.compute()
 
 
