@@ -216,6 +216,8 @@ def _value(
             if not (isinstance(end, float) and math.isnan(end)):
                 place = f"found[{name!r}][{quantity!r}]"
                 checked_number(place, end, at_least=about.low, at_most=about.high)
+        if value.low > value.high:
+            raise ValueError(f"found[{name!r}][{quantity!r}] must ascend; got {value}")
         # How high the value of a lower end may be is not known from it.
         is_low = quantity.endswith(".low")
         return _Value(value, value._replace(high=math.nan) if is_low else value)

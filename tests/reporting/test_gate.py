@@ -37,6 +37,9 @@ def test_what_is_unmet_is_said():
     just = np.nextafter(0.7, 1)
     lines = unmet([Requirement("robustness.low", just)], {"zoom": found["zoom"]})
     assert len(lines) == 1 and lines[0].startswith("zoom: robustness.low is 0.7")
+    swapped = {"zoom": {"robustness": ConfidenceInterval(0.9, 0.3)}}
+    with pytest.raises(ValueError, match="must ascend"):
+        unmet([Requirement("robustness", 0.7)], swapped)
 
 
 def test_quantities_of_roma():
