@@ -297,13 +297,13 @@ class BatchedDataset:
             except (TypeError, ValueError) as error:
                 raise type(error)(f"batch {index} of {self.name}: {error}") from error
             # uint8 images among floating ones would be read as floats up to 255.
-            kind = data.images.shape[1:], data.images.dtype, isinstance(labels[0], str)
+            of = "names" if isinstance(labels[0], str) else f"type {data.labels.dtype}"
+            kind = data.images.shape[1:], data.images.dtype, of
             first = first or kind
             if kind != first:
                 now, before = (
-                    f"images of shape {shape} and type {dtype}"
-                    + " with names as labels" * has_names
-                    for shape, dtype, has_names in (kind, first)
+                    f"images of shape {shape} and type {dtype}, labels of {of}"
+                    for shape, dtype, of in (kind, first)
                 )
                 raise ValueError(f"batch {index} of {self.name}: {now} after {before}")
             self._check_same(index, digest([data.images, data.labels]))

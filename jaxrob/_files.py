@@ -70,9 +70,7 @@ def most_unpacked(size: int) -> int:
 
 def _check_mode(path: str | os.PathLike[str], mode: int) -> None:
     if not stat.S_ISREG(mode):
-        kind = next(
-            (name for is_kind, name in _KINDS if is_kind(mode)), "another thing"
-        )
+        kind = next((name for fits, name in _KINDS if fits(mode)), "another thing")
         raise ValueError(f"{os.fspath(path)}: not a regular file but {kind}")
 
 

@@ -19,12 +19,8 @@ import sys
 ROOT = pathlib.Path(__file__).parents[1]
 KINDS = ("number", "sign", "comparison", "key", "axis")
 OTHER = {ast.Add: ast.Sub(), ast.Sub: ast.Add(), ast.Gt: ast.GtE(), ast.GtE: ast.Gt()}
-OTHER |= {
-    ast.Lt: ast.LtE(),
-    ast.LtE: ast.Lt(),
-    ast.Eq: ast.NotEq(),
-    ast.NotEq: ast.Eq(),
-}
+OTHER |= {ast.Lt: ast.LtE(), ast.LtE: ast.Lt()}
+OTHER |= {ast.Eq: ast.NotEq(), ast.NotEq: ast.Eq()}
 FIRST = ast.parse("lambda key, index: key", mode="eval").body
 SKIPPED = ast.FunctionDef | ast.ClassDef | ast.Raise | ast.JoinedStr | ast.AnnAssign
 

@@ -112,10 +112,8 @@ def measured(mesh, journal):
     few = data.images[:13], found["curve whole predicted"][0][:13]
     attacked = adversarial.pgd(classifier, *few, epsilon=0.1, steps=5, mesh=mesh)
     found["pgd success"], found["pgd distance"] = attacked.success, attacked.distance
-    fitted = training.fit(
-        Network(), data, optimizer=optax.sgd(0.1), **training_on(mesh)
-    )
-    found["variables fitted"] = flat(fitted.variables)
+    fit = training.fit(Network(), data, optimizer=optax.sgd(0.1), **training_on(mesh))
+    found["variables fitted"] = flat(fit.variables)
     return found
 
 

@@ -163,11 +163,7 @@ def named_setting(value: Any) -> str:
     if hasattr(value, "gather_pytree_data_fields"):
         fields = sorted(type(value).gather_pytree_data_fields())
         known = {name: vars(value).get(name) for name in fields if name[0] != "_"}
-        parts = (
-            f"{n}={named_setting(part)}"
-            for n, part in known.items()
-            if part is not None
-        )
+        parts = (f"{n}={named_setting(x)}" for n, x in known.items() if x is not None)
         return f"{type(value).__name__}({', '.join(parts)})"
     return getattr(value, "__name__", None) or text(value)
 

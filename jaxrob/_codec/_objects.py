@@ -337,11 +337,7 @@ def digest_of(value: Any) -> str:
 
 def _without_seconds(value: Any) -> Any:
     if isinstance(value, dict):
-        return {
-            name: _without_seconds(one)
-            for name, one in value.items()
-            if name != "seconds"
-        }
+        return {k: _without_seconds(one) for k, one in value.items() if k != "seconds"}
     if isinstance(value, list | tuple):
         return [_without_seconds(one) for one in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -85,6 +85,11 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
         pairs = catalogue.all_made(request.alterations, _ANY_SHAPE, values.frost)
     recorded = alterations.recorded_in(values.recorded) if values.recorded else ()
     names = [one.name for one in (*(one for one, _ in pairs), *recorded)]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise Refused(
+            f"--recorded={values.recorded}: {twice[0]} is the name of two, and results "
+            "have one of a name; assess them into two folders"
+        )
     request = _with_names(request, names, values)
     found = load_subject(values)
     shape = found.dataset.images.shape[1:]

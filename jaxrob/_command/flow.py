@@ -29,6 +29,7 @@ from jaxrob._devices.mesh import is_first
 from jaxrob._files import lock
 from jaxrob.reporting import Requirement, Results
 from jaxrob.reporting._gate import beside_assessments
+from jaxrob.reporting._requirements import OF_ALTERATION, about_quantity
 
 
 def begun(values: Values, *folders: str) -> pathlib.Path:
@@ -68,11 +69,18 @@ def finished(
 
         def write(new: dict[str, Any]) -> None:
             runs = with_other_runs(kept.runs, recorded_run(values))
+            done = [one.alteration for one in new.get("assessments", ())]
+            missing = [one for one in replacing.alterations or () if one not in done]
+            asked = [
+                one._replace(alteration=name)
+                for one in replacing.requirements
+                if about_quantity(one.quantity).of == OF_ALTERATION
+                for name in missing * (one.alteration is None)
+            ]
             if is_first():
-                results = dataclasses.replace(
-                    kept, requirements=requirements, runs=runs, **new
-                )
-                reporting.write_results(output, results)
+                asked = (*requirements, *asked)
+                whole = dataclasses.replace(kept, requirements=asked, runs=runs, **new)
+                reporting.write_results(output, whole)
 
         new = measure(write)
         answers_are_there()
@@ -135,10 +143,8 @@ def earlier_results(
         _check_none_dropped(output, there, replacing)
         return nothing
     which = there.network or "without a name"
-    any_way = [
-        one.get("network", {}) | {"preprocessing": None} for one in there.sources
-    ]
-    if network.get("version") and network | {"preprocessing": None} in any_way:
+    anyway = [one.get("network", {}) | {"preprocessing": None} for one in there.sources]
+    if network.get("version") and network | {"preprocessing": None} in anyway:
         raise Refused(
             f"--output={output}: it holds results of {which}, from the same file or "
             "weights, but with other --outputs, another preprocessing or another image "

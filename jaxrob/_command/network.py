@@ -87,9 +87,7 @@ def _answers(network: OnHost, image_shape: tuple[int, ...]) -> str:
 
 def _preprocessing(values: Values) -> jaxrob.Preprocessing:
     names = "scale", "mean", "std"
-    given: Any = {
-        name: _numbers(values, name) for name in names if values[name].present
-    }
+    given: Any = {one: _numbers(values, one) for one in names if values[one].present}
     return jaxrob.Preprocessing(**given, channels_first=values.channels_first)
 
 
@@ -101,9 +99,7 @@ def _from_code(
         with user_code.reading(text):
             found = found()
     if isinstance(found, jaxrob.Classifier):
-        refused = [
-            name for name in (*_PREPROCESSING, "outputs") if values[name].present
-        ]
+        refused = [one for one in (*_PREPROCESSING, "outputs") if values[one].present]
         if refused:
             raise Refused(
                 f"--{refused[0]}: {text} is a jaxrob.Classifier, which says that itself"

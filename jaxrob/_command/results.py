@@ -28,7 +28,7 @@ from jaxrob.reporting._columns import log_name
 from jaxrob.reporting._exports import check_empty
 from jaxrob.reporting._gate import beside_assessments
 from jaxrob.reporting._report import with_tester
-from jaxrob.reporting._results import adjusted, difference_text
+from jaxrob.reporting._results import adjusted, counterparts, difference_text
 
 _REPORTS = {".html": "to_html", ".htm": "to_html", ".md": "to_markdown"}
 
@@ -173,11 +173,12 @@ def run_compare(values: Values, words: Sequence[str]) -> str:
     old, new = map(read_results_at, words)
     for name in beside_assessments(old):
         warn(f"{words[0]}: {name} is not compared")
-    after = {one.alteration: one for one in new.assessments}
     pairs, found = [], []
     for before in old.assessments:
-        if (now := after.get(before.alteration)) is None:
-            raise Refused(f"{words[1]} has no assessment of {before.alteration}")
+        now, *others = counterparts(before, new.assessments) or [None]
+        if now is None or others:
+            number = "several assessments" if others else "no assessment"
+            raise Refused(f"{words[1]} has {number} of {before.alteration}")
         try:
             found.append(jaxrob.compare(now, before, now.confidence_level))
         except ValueError as error:
@@ -302,9 +303,7 @@ def run_export(values: Values, words: Sequence[str]) -> str:
     given = {name: getattr(values, name) for name in _FORMS}
     wanted: dict[str, str] = {name: path for name, path in given.items() if path}
     if not wanted:
-        raise Refused(
-            f"expected one of {', '.join(f'--{name}=...' for name in _FORMS)}"
-        )
+        raise Refused(f"expected one of {', '.join(f'--{one}=...' for one in _FORMS)}")
     check_distinct(list(wanted.items()))
     for name, path in wanted.items():
         check_file(name, path)

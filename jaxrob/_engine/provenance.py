@@ -133,9 +133,7 @@ def provenance(
 def score_facts(score: Score | None) -> dict[str, Any]:
     if score is None:
         return {}
-    return {
-        "score": {one: getattr(score, one) for one in ("name", "version", "labels")}
-    }
+    return {"score": {k: getattr(score, k) for k in ("name", "version", "labels")}}
 
 
 def arguments_digest(classifier: Classifier, *arguments: Any) -> str:

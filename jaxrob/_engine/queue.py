@@ -72,9 +72,7 @@ def evaluate_queue(
             else AnswerCollector(levels, length, kind)
             for levels in (np.array([one.level for one in spans]) for spans in queue)
         ]
-        tasks = [
-            EvaluationTask(spans, one.add) for spans, one in zip(queue, collectors)
-        ]
+        tasks = [EvaluationTask(some, one.add) for some, one in zip(queue, collectors)]
         number = (length or 0) * sum(map(len, queue))
         size = images_in_block(
             execution.classifier,

@@ -108,13 +108,7 @@ def check_labels_move(
     """Rejects labels of which it is not known how an alteration moves them."""
     kind = score.labels or ("fixed" if are_classes(labels) else None)
     if kind == "masks":
-        sizes = {np.shape(one)[:2] for one in labels}
-        if sizes != {image_shape[:2]}:
-            raise ValueError(
-                f"labels must be masks of the images' size {image_shape[:2]}, by the "
-                f'score\'s labels="masks", [H, W] or [H, W, C]; got the shape '
-                f"{np.shape(labels[0])} of the first"
-            )
+        _check_sizes(labels, image_shape)
     alone = [one for one in alterations if isinstance(one, Alteration)]
     if kind in ("masks", "boxes") and len(alone) < len(alterations):
         raise ValueError(
@@ -138,6 +132,15 @@ def check_labels_move(
             reason = f"only pictures [H, W, C] are moved; got the shape {image_shape}"
         if reason:
             raise ValueError(f'labels="{kind}" of the score must move along: {reason}')
+
+
+def _check_sizes(masks: Any, image_shape: tuple[int, ...]) -> None:
+    size = image_shape[:2]
+    if others := [one for one in map(np.shape, masks) if one[:2] != size]:
+        raise ValueError(
+            f"labels must be masks of the images' size {size}, by the score's "
+            f'labels="masks", [H, W] or [H, W, C]; got one of the shape {others[0]}'
+        )
 
 
 def score_block(
@@ -280,9 +283,16 @@ def _moved(rule: ScoreRule, given: Unscored) -> Any:
         return boxes
     if kind != "masks" or not alteration.moves_pixels:
         return [*labels] if is_list else labels
-    masks = np.stack([*labels]) if is_list else labels
-    check_integers("labels", masks)
-    found = _moved_masks(masks, given.level, alteration=alteration)
+    if is_list:
+        masks = [np.asarray(one) for one in labels]
+        _check_sizes(masks, rule.image_shape)
+        if len({(one.dtype, one.shape) for one in masks}) > 1:
+            # Together they would be of one type, floats that are interpolated.
+            alone = [labels[at : at + 1] for at in range(len(labels))]
+            return [_moved(rule, given._replace(labels=one))[0] for one in alone]
+        labels = np.stack(masks)
+    check_integers("labels", labels)
+    found = _moved_masks(labels, given.level, alteration=alteration)
     return [*np.asarray(found)] if is_list else found
 
 

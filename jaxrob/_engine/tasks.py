@@ -86,10 +86,7 @@ def run_tasks(
         if execution.answerer.is_on_host:
             # While the host works on one level, the devices compute the next.
             finish = execution.answerer.finish
-            steps = (
-                step._replace(answers=finish(step.answers))
-                for step in _delayed(steps, 1)
-            )
+            steps = (s._replace(answers=finish(s.answers)) for s in _delayed(steps, 1))
         waiting = collections.deque[_Step]()
         for step in steps:
             waiting.append(step)
@@ -127,9 +124,7 @@ def _dispatched(
 ) -> Iterator[_Step]:
     """Dispatches the steps on a block, one by one, except for journaled answers."""
     block, images, index, _ = placed
-    wanted = [
-        row for row, span in enumerate(task.spans) if block.part(span).labels.size
-    ]
+    wanted = [row for row, one in enumerate(task.spans) if block.part(one).labels.size]
     missing = [
         row for row in wanted if not _collect_if_journaled(task, block, row, execution)
     ]

@@ -140,11 +140,7 @@ def name_of(value: Any) -> str:
         )
     if not hasattr(value, "__qualname__"):
         value = type(value)
-    return (
-        f"{value.__module__}.{value.__qualname__}"
-        if _is_ours(value)
-        else value.__qualname__
-    )
+    return f"{value.__module__}." * _is_ours(value) + value.__qualname__
 
 
 @functools.cache
@@ -202,10 +198,13 @@ def _fields(value: Any) -> Iterator[tuple[str, Any]]:
     fields = dataclasses.fields(value)
     parts = [getattr(value, field.name) for field in fields]
     is_own = not any(isinstance(part, Fingerprinted) for part in parts)
+    fn = getattr(value, "fn", None)
     for field, part in zip(fields, parts):
         # Fields that are not compared distinguish no values.
-        # One that `FOLLOWS` says nothing new among parts that are the library's.
-        follows = "follows" in field.metadata and (is_own or part is field.default)
+        # One that `FOLLOWS` says nothing new beside a library's `fn` of its parameters.
+        parameters = [getattr(one, "keywords", ()) for one in (fn, part)]
+        is_alike = is_own and (not callable(part) or parameters[0] == parameters[1])
+        follows = "follows" in field.metadata and (is_alike or part is field.default)
         if field.compare and not (follows and is_identifiable(part)):
             yield f"{field.name}=", part
 

@@ -142,12 +142,12 @@ def compose(
     )
 
 
-def _combined_geometry(members: Sequence[Alteration]) -> Callable[..., Any] | None:
+def _combined_geometry(members: tuple[Alteration, ...]) -> Callable[..., Any] | None:
     """Returns the members' movements one after the other; None if one is unknown."""
     moving = [member.geometry for member in members if member.moves_pixels]
     if not moving or None in moving:
         return None
-    return hashable_partial(_all_moves, geometries=tuple(moving))
+    return hashable_partial(_all_moves, members=members)
 
 
 def _driven(members: Sequence[Alteration], lower: float, upper: float) -> str:
@@ -220,9 +220,9 @@ def _rescaled_moves(
 
 
 def _all_moves(
-    level: Any, size: tuple[int, int], *, geometries: tuple[Callable[..., Any], ...]
+    level: Any, size: tuple[int, int], *, members: tuple[Alteration, ...]
 ) -> tuple[Move, ...]:
-    return tuple(move for geometry in geometries for move in geometry(level, size))
+    return tuple(move for one in members for move in moves_of(one, level, size))
 
 
 def _prepare_first(

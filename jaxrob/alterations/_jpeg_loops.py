@@ -46,12 +46,8 @@ LUMA_TABLE = np.array(
     np.int32,
 )
 CHROMA_TABLE = np.full((8, 8), 99, np.int32)
-CHROMA_TABLE[:4, :4] = [
-    [17, 18, 24, 47],
-    [18, 21, 26, 66],
-    [24, 26, 56, 99],
-    [47, 66, 99, 99],
-]
+CHROMA_TABLE[:2, :4] = [[17, 18, 24, 47], [18, 21, 26, 66]]
+CHROMA_TABLE[2:4, :4] = [[24, 26, 56, 99], [47, 66, 99, 99]]
 
 # Colour conversion in units of 2^-16: R, G, B to Y, Cb, Cr; then the amounts that Cb
 # and Cr add to Y in R, G and B. The latter's sums stay below 2^24, so float32 is exact.

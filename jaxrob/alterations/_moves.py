@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.typing import ArrayLike
 
 from jaxrob._arguments.checks import (
@@ -90,6 +91,11 @@ def moves_of(
             raise ValueError(
                 f"{name}: matrix must have the shape [2, 3]; got {named(move.matrix)}"
             )
+        if isinstance(level, Tracer) or isinstance(move.matrix, Tracer):
+            continue
+        if level != alteration.identity and not np.isfinite(move.matrix).all():
+            at = f"at level {float(level):g}"
+            raise ValueError(f"{name}: matrix must be finite; {at} it is not")
     # A function may fill one array again for the next movement.
     own = (np.array(m) if isinstance(m, np.ndarray) else m for m, _ in found)
     return tuple(map(Move, own, (move.fill for move in found)))

@@ -310,14 +310,7 @@ def set_impulses(
 _ADDED = 10
 # Coefficients of powers of t = w / sqrt(mean), from t^3, t and 1, w a normal quantile,
 # fitted to quantiles of means from 3 to 3,000, off by at most 6e-5 for |w| <= 3.
-_TIMES_MEAN = (
-    -0.0138874,
-    0.00373015,
-    -0.00141108,
-    0.000564577,
-    -0.000156699,
-    1.96701e-05,
-)
+_MEAN = (-0.0138874, 0.00373015, -0.00141108, 0.000564577, -0.000156699, 1.96701e-05)
 _FREE = (-0.0277855, 0.00852554, -0.00304924, 0.00119074, -0.000304539)
 _OVER_MEAN = (-0.01977, 0.0172464, -0.0110838, 0.00311982)
 
@@ -398,7 +391,7 @@ def _expanded(mean: jax.Array, w: jax.Array) -> jax.Array:
     mean = jnp.maximum(mean, 1.0)
     root = jnp.sqrt(mean)
     t = w / root
-    small = w * w * t * _polynomial(_TIMES_MEAN, t)
+    small = w * w * t * _polynomial(_MEAN, t)
     small = small + t * _polynomial(_FREE, t) + _polynomial(_OVER_MEAN, t) / mean
     return jnp.floor(mean + (root * w + (w * w / 6 + 1 / 3 + small)))
 

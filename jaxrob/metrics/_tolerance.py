@@ -196,10 +196,7 @@ def step_penalization(value: np.ndarray, threshold: float) -> np.ndarray:
 
 
 tolerances: dict[str, Callable] = {"linear": linear_tolerance, "step": step_tolerance}
-penalizations: dict[str, Callable] = {
-    "linear": linear_penalization,
-    "step": step_penalization,
-}
+penalizations = {"linear": linear_penalization, "step": step_penalization}
 
 
 def check_scoring(

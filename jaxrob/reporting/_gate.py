@@ -101,11 +101,7 @@ def quantities(
     wanted = "a jaxrob.Assessment or a jaxrob.roma.RomaResult"
     check_type("result", result, Assessment | RomaResult, wanted)
     of = kind_of(result)
-    return {
-        name: one.get(result)
-        for name, one in QUANTITIES.items()
-        if one.of == of and one.get
-    }
+    return {k: q.get(result) for k, q in QUANTITIES.items() if q.of == of and q.get}
 
 
 def outcomes(

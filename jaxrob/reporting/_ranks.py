@@ -97,8 +97,9 @@ def ranks(
     tasks = [_task(names, some) for some in zip(*by_name.values())]
     number = num_rank_resamples(confidence_level)
     pairs = len(names) * (len(names) - 1) / 2
-    groups = tasks[0].question.groups
-    num_images = len(tasks[0].question.labels if groups is None else np.unique(groups))
+    questions = [task.question for task in tasks]
+    drawn = (one.labels if one.groups is None else {*one.groups} for one in questions)
+    num_images = min(map(len, drawn))
     # Of fewer images no exact test of all pairs could find anything.
     fewest = 1 + math.ceil(math.log2(pairs / (1 - confidence_level)))
     if num_images < fewest:
@@ -113,8 +114,8 @@ def ranks(
     ]
     if len({(task.measure, *task.images) for task in tasks}) > 1:
         warn(
-            "the alterations differ in the measure or in the images, so there is no "
-            "rank over all"
+            "the alterations differ in the measure, in the images or in their groups, "
+            "so there is no rank over all"
         )
     elif len(tasks) > 1:
         values = np.mean([task.values for task in tasks], axis=0)
@@ -126,7 +127,7 @@ def ranks(
 class _Task(NamedTuple):
     alteration: str
     measure: str
-    images: tuple[object, bytes]  # What tells the images and labels from others.
+    images: tuple[object, bytes, bytes]  # What tells them from others.
     question: Question
     answers: list[Answers]
     values: np.ndarray
@@ -185,7 +186,9 @@ def _task(names: Sequence[str], some: Sequence[Assessment]) -> _Task:
             'measure="effectiveness" to count them as wrong.'
         )
     question = question_of(first)
-    images = first.provenance["dataset"]["fingerprint"], question.labels.tobytes()
+    groups = b"" if question.groups is None else question.groups.tobytes()
+    fingerprint = first.provenance["dataset"]["fingerprint"]
+    images = fingerprint, question.labels.tobytes(), groups
     values = observed_means(question, answers)
     if np.isnan(values).any():
         raise ValueError(

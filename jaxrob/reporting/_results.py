@@ -314,17 +314,28 @@ def differences(
       old: earlier ones, of the same images.
 
     Returns:
-      A difference for each alteration that both have. One that cannot be told, because
-      thresholds or images differ, is NaN, with the reason.
+      A difference for each alteration that both have; of several earlier ones, to that
+      of its range, measure and alpha. One that cannot be told, because thresholds or
+      images differ, is NaN, with the reason.
 
     Raises:
       TypeError: if an argument has a wrong type.
       ValueError: as `regressions`.
     """
-    _by_subject("new", new, 0)
-    earlier = {one.alteration: one for one in _by_subject("old", old, 0).values()}
-    pairs = [(one, earlier[one.alteration]) for one in new if one.alteration in earlier]
+    new, old = _distinct("new", new, 0), _distinct("old", old, 0)
+    found = [(one, counterparts(one, old)) for one in new]
+    pairs = [(one, *those) for one, those in found if len(those) == 1]
     return tuple(_difference(now, then, len(pairs)) for now, then in pairs)
+
+
+def counterparts(one: Assessment, among: Sequence[Assessment]) -> list[Assessment]:
+    """Those of its alteration: of its range, measure and alpha, if there are any."""
+    alike = [each for each in among if each.alteration == one.alteration]
+    return [each for each in alike if _subject(each) == _subject(one)] or alike
+
+
+def _subject(one: Assessment) -> tuple[Any, ...]:
+    return one.alteration, one.lower, one.upper, one.measure, one.curve.alpha
 
 
 def regressions(
@@ -352,12 +363,10 @@ def regressions(
       TypeError: if `new` or `old` holds anything but assessments.
       ValueError: if two of them are of one alteration, range, measure and alpha.
     """
-    by_subject = _by_subject("new", new, 1)
-    pairs, comparisons, found = [], [], []
-    for subject, before in _by_subject("old", old, 0).items():
+    new, pairs, comparisons, found = _distinct("new", new, 1), [], [], []
+    for before in _distinct("old", old, 0):
         # Another range or measure than before: the comparison says which.
-        alike = [one for one in by_subject.values() if one.alteration == subject[0]]
-        now = by_subject.get(subject, alike[0] if alike else None)
+        now, *_ = counterparts(before, new) or [None]
         if now is None:
             found.append(f"{before.alteration}: it is not assessed any more")
             continue
@@ -395,24 +404,20 @@ def _difference(new: Assessment, old: Assessment, number: int) -> Difference:
     return Difference(new.alteration, math.nan, unknown, unknown, reason)
 
 
-def _by_subject(
+def _distinct(
     name: str, given: Assessment | Sequence[Assessment], min_length: int
-) -> dict[tuple[Any, ...], Assessment]:
-    if isinstance(given, Assessment):
-        given = (given,)
-    checked_sequence(
+) -> Sequence[Assessment]:
+    given = (given,) if isinstance(given, Assessment) else given
+    ones = checked_sequence(
         name, given, Assessment, "jaxrob.Assessment", min_length=min_length
     )
-    found: dict[tuple[Any, ...], Assessment] = {}
-    for one in given:
-        subject = one.alteration, one.lower, one.upper, one.measure, one.curve.alpha
-        if subject in found:
+    for one in ones:
+        if [*map(_subject, ones)].count(_subject(one)) > 1:
             raise ValueError(
                 f"{name} must have one assessment of each alteration, range, measure "
                 f"and alpha; got two of {one.alteration!r}"
             )
-        found[subject] = one
-    return found
+    return ones
 
 
 class Adjusted(NamedTuple):

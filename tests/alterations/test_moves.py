@@ -291,6 +291,8 @@ def test_a_geometry_distinguishes_alterations():
         table[505] = 2  # Of a level between those that are compared with a trace
         found |= {fingerprinted_alteration(a, shape).description for a in own}
         assert len(found) == 8
+    turns = [dataclasses.replace(rotation(-9, 9), geometry=one) for one in library]
+    assert turns[0].description != turns[1].description == rotation(-9, 9).description
     assert "geometry" not in plain.description + rotation(-5, 5).description
     assert "geometry" not in compose([zoom(), brightness(0, 0.5)]).description
 
@@ -302,6 +304,7 @@ def test_a_geometry_distinguishes_alterations():
         ((np.eye(2, 3),), TypeError, "geometry"),
         ((Move(np.eye(3)),), ValueError, "matrix"),
         ((Move(np.eye(2, 3), "crop"),), ValueError, "geometry: fill"),
+        ((Move(np.full((2, 3), np.nan)),), ValueError, "finite; at level 1"),
     ],
 )
 def test_a_wrong_geometry(result, error, message):

@@ -128,12 +128,10 @@ def test_each_keeps_what_was_warned_of_it():
 
     first = jaxrob.Classifier(capturing, np.float32(1.0))
     brighter = jaxrob.Alteration("bright", DIM.fn, 0.0, 1.2)
-    found = jaxrob.compare_sequentially(
-        first, classifier(1.25), DATASET[:100], brighter
-    )
+    each = jaxrob.compare_sequentially(first, classifier(1.25), DATASET[:100], brighter)
     number = [
         {key: sum(key in one for one in result.warnings) for key in ("captures", "[0")}
-        for result in found[3:]
+        for result in each[3:]
     ]
     assert number == [{"captures": 1, "[0": 1}, {"captures": 0, "[0": 1}]
 

@@ -40,12 +40,7 @@ def modules():
 
 @pytest.fixture(scope="session")
 def settings():
-    return {
-        "key": jax.random.key(0),
-        "epochs": 2,
-        "batch_size": 16,
-        "optimizer": OPTIMIZER,
-    }
+    return dict(key=jax.random.key(0), epochs=2, batch_size=16, optimizer=OPTIMIZER)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from jaxrob import alterations, reporting
@@ -132,6 +133,9 @@ def test_roma_writes_them_too(roma, tmp_path):
 
 @pytest.mark.parametrize("flag", ["junit", "summary"])
 def test_a_file_that_cannot_be_is_refused_at_once(assess, tmp_path, flag):
+    for name, rows in (("brightness", np.zeros((5, 28, 28, 1))), ("labels", range(5))):
+        np.save(tmp_path / f"{name}.npy", rows)
+    check(assess(f"--recorded={tmp_path}"), 2, "brightness is the name of two")
     check(assess(f"--{flag}={tmp_path}"), 2, "there is a folder of that name")
     (tmp_path / "file").write_text("")
     wrong = tmp_path / "file" / "gate.xml"
@@ -141,8 +145,12 @@ def test_a_file_that_cannot_be_is_refused_at_once(assess, tmp_path, flag):
 
 def test_an_interrupted_run_leaves_no_file(assess, interrupted, tmp_path):
     junit = tmp_path / "gate.xml"
-    status, _, _ = assess(*BOTH, f"--junit={junit}", f"--summary={tmp_path / 's.md'}")
+    files = f"--junit={junit}", f"--summary={tmp_path / 's.md'}"
+    status, _, _ = assess(*BOTH, *files, "--require=robustness>=0")
     assert status not in (0, 1)
+    found = reporting.read_results(tmp_path / "results")
+    (one,) = reporting.unmet(found.requirements, found)
+    assert one.startswith("contrast: robustness is not known")
     assert not junit.exists() and not (tmp_path / "s.md").exists()
     assert not list(tmp_path.glob("*.part"))
 

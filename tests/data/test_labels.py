@@ -138,12 +138,8 @@ def test_what_is_guessed_of_a_file_of_labels_is_said(folder):
         csv = in_file(folder, "labels.csv", f"cat/1.png,{one}\ncat/2.png,{other}\n")
         with pytest.raises(ValueError, match=f"row 2: '{other}'"):
             load(folder, labels=csv)
-    alike = (
-        ("cat", "cat\u200b"),
-        ("caf\xe9", "cafe\u0301"),
-        ("a b", "a\xa0b"),
-        ("cat", "Cat"),
-    )
+    alike = ("cat", "cat\u200b"), ("caf\xe9", "cafe\u0301"), ("a b", "a\xa0b")
+    alike += (("cat", "Cat"),)
     for number, (one, other) in enumerate(alike):
         root = folder / f"of {number}"
         for name in (one, other):

@@ -214,10 +214,8 @@ def test_operations_of_loops_and_of_the_host():
     weights = jax.ShapeDtypeStruct((7, 784, 784), np.float32)
     classifier = jaxrob.Classifier(scanned, weights)
     assert operations(classifier) == 7 * 2 * 784**2
-    on_host = jaxrob.Classifier.from_host(
-        lambda images: np.zeros((len(images), 10)), 10
-    )
-    assert operations(on_host) == math.inf
+    host = jaxrob.Classifier.from_host(lambda images: np.zeros((len(images), 10)), 10)
+    assert operations(host) == math.inf
 
     def until_large(weights, images):
         images = images.reshape(len(images), -1)[:, :10]

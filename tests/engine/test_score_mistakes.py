@@ -177,6 +177,20 @@ def test_boxes_and_masks_follow_the_pixels():
         assert curve.values.min() > 0.95, curve.values
 
 
+def test_masks_of_another_type_leave_those_beside_them():
+    masks = np.uint8(9 * (BARS > 0.5))
+    mixed, turn = [*masks[:5], np.float32(masks[5])], alterations.rotation(-90.0, 90.0)
+    score = jaxrob.Score(
+        lambda _, labels: [np.isin(one, [0, 9]).all() for one in labels], labels="masks"
+    )
+    data = jaxrob.Dataset(BARS, mixed)
+    curve = jaxrob.evaluate(DETECTOR, data, turn, [17.0], score=score)
+    np.testing.assert_array_equal(curve.scores, [[1, 1, 1, 1, 1, 0]])
+    batches = jaxrob.Dataset.from_batches([(BARS, masks), (BARS, np.float32(masks))])
+    with pytest.raises(ValueError, match="batch 1 .*float32 after .*uint8"):
+        values(score, [17.0], DETECTOR, batches, turn)
+
+
 @pytest.mark.parametrize(
     ("labels", "text"),
     [

@@ -203,9 +203,7 @@ def sealed_target(document, read_text, check):
     def same(one, other):
         return one.to_json() == other.to_json()
 
-    seeds = [
-        seed._replace(is_protected=True) for seed in seeds_of([document.to_json()])
-    ]
+    seeds = [one._replace(is_protected=True) for one in seeds_of([document.to_json()])]
     return Target(seeds, read, check_all, same, names_file=False)
 
 

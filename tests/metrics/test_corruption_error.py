@@ -218,10 +218,8 @@ def test_failing_level_is_the_crossing():
     assert np.interp(start, LEVELS[1:4], low[1:4]) == pytest.approx(0.8)
     assert np.interp(end, LEVELS[1:4], high[1:4]) == pytest.approx(0.8)
     shuffled = [3, 0, 5, 1, 4, 2]
-    again = metrics.failing_level(
-        LEVELS[shuffled], confusion[shuffled], "accuracy", 0.8
-    )
-    assert again == found
+    same = metrics.failing_level(LEVELS[shuffled], confusion[shuffled], "accuracy", 0.8)
+    assert same == found
 
 
 def test_failing_level_at_the_ends():

@@ -219,11 +219,9 @@ def test_each_class_is_sklearns(sk, case):
     ):
         values = metrics.per_class[name](confusion)
         assert values.shape == (1, k)
-        expected = theirs(
-            labels, answers, labels=classes, average=None, zero_division=0
-        )
+        wanted = theirs(labels, answers, labels=classes, average=None, zero_division=0)
         undefined = np.isnan(values[0])
-        np.testing.assert_allclose(values[0][~undefined], expected[~undefined])
+        np.testing.assert_allclose(values[0][~undefined], wanted[~undefined])
         absent = [c for c in classes if c not in labels]
         if theirs is not sk.recall_score:
             absent = [c for c in absent if c not in answers]

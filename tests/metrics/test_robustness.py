@@ -19,11 +19,9 @@ def counted(draw):
         st.lists(st.integers(-1000, 1000), min_size=2, max_size=12, unique=True)
     )
     total = draw(st.integers(1, 300))
-    correct = st.lists(
-        st.integers(0, total), min_size=len(levels), max_size=len(levels)
-    )
+    count = st.lists(st.integers(0, total), min_size=len(levels), max_size=len(levels))
     # A threshold of a small denominator, or one that a level meets exactly.
-    right = draw(correct)
+    right = draw(count)
     threshold = draw(
         st.sampled_from(right).map(lambda m: Fraction(m, total))
         | st.fractions(0, 1, max_denominator=20)

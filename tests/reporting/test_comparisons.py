@@ -11,6 +11,7 @@ import pytest
 import jaxrob
 from jaxrob import reporting
 from jaxrob._command import run
+from jaxrob._metadata import ImageTable
 from jaxrob.reporting import (
     Results,
     plot_ranks,
@@ -37,6 +38,11 @@ def _network(shift, noise=0.3, names=("blur",)):
         source = one.provenance | {"classifier": f"{shift}"}
         found.append(dataclasses.replace(one, provenance=source))
     return tuple(found)
+
+
+def _grouped(one, number):
+    table = ImageTable(np.int32(np.arange(len(_BASE)) % number))
+    return dataclasses.replace(one, curve=dataclasses.replace(one.curve, table=table))
 
 
 @functools.cache
@@ -78,13 +84,16 @@ def test_two_networks_agree_with_the_comparison():
 def test_over_all_is_the_mean_over_alterations():
     given = {str(shift): _network(shift, names=("blur", "dust")) for shift in (0.0, 1)}
     blur, dust, every = ranks(given)
-    assert (blur.alteration, dust.alteration, every.alteration) == (
-        "blur",
-        "dust",
-        None,
-    )
+    assert [one.alteration for one in (blur, dust, every)] == ["blur", "dust", None]
     np.testing.assert_allclose(every.values, (blur.values + dust.values) / 2)
     assert "over all" in rank_table(every)
+    # Groups are drawn, and few of them rank nothing, whichever alteration has them.
+    for number, message in ((200, "their groups"), (4, "at least 6 images")):
+        some = {
+            name: (blur, _grouped(dust, number)) for name, (blur, dust) in given.items()
+        }
+        with pytest.raises((UserWarning, ValueError), match=message):
+            ranks(some)
 
 
 def test_networks_that_are_always_right_are_tied():
@@ -277,7 +286,7 @@ def test_each_measure_and_range_has_its_own_regressions():
             reporting.differences(new, old)
 
 
-def test_differences_are_those_of_compare():
+def test_differences_are_those_of_compare(tmp_path):
     now, then = reports.assessment(np.full(60, 2.0)), reports.assessment()
     (alone,) = reporting.differences([now], [then])
     beside = reporting.differences([now], [reports.assessment(name="zoom")])
@@ -293,3 +302,12 @@ def test_differences_are_those_of_compare():
     # What cannot be compared is not known, and says why.
     (other,) = reporting.differences([now], [dataclasses.replace(then, threshold=0.3)])
     assert math.isnan(other.value) and "threshold" in other.reason
+    # Of several earlier ones that of its measure, in a report and the command too.
+    measures, folders = ("accuracy", "effectiveness"), [tmp_path / "1", tmp_path / "2"]
+    both = [[dataclasses.replace(x, measure=m) for m in measures] for x in (then, now)]
+    assert not any(math.isnan(one.value) for one in reporting.differences(*both[::-1]))
+    old, new = (Results("net", None, some) for some in both)
+    assert "no comparison" not in reporting.to_markdown([new], [old])
+    for folder, one in zip(folders, (old, new)):
+        write_results(folder, one)
+    assert run.main(["compare", *map(str, folders)]) == 0

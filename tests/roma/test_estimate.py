@@ -246,9 +246,7 @@ def test_hits_are_those_of_the_draws_of_each_key(estimator):
     key, ball = jax.random.key(5), roma.ball("linf", 0.9, clip=True)
     settings = {"perturbation": ball, "num_samples": number, "key": key}
     classifier = jaxrob.Classifier(apply, variables)
-    found = roma.assess(
-        classifier, images, delta=delta, estimator=estimator, **settings
-    )
+    seen = roma.assess(classifier, images, delta=delta, estimator=estimator, **settings)
 
     @jax.jit
     @jax.vmap
@@ -261,8 +259,8 @@ def test_hits_are_those_of_the_draws_of_each_key(estimator):
 
     logits = logits_of(np.arange(3), images)
     p = special.softmax(np.float64(logits), axis=-1)
-    wrong = p.argmax(axis=-1) != found.excluded[:, None]
+    wrong = p.argmax(axis=-1) != seen.excluded[:, None]
     # For the cascade they are sums over classes, whose events exclude each other.
     expected = (wrong & (p.max(axis=-1) >= delta)).sum(axis=1)
-    np.testing.assert_array_equal(found.hits, expected)
+    np.testing.assert_array_equal(seen.hits, expected)
     assert expected.all() and (p.argmax(axis=-1) == 2).any()

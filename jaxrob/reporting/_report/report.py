@@ -7,7 +7,13 @@ from jaxrob._arguments.texts import cause_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison as Compared
 from jaxrob._assessment.compare import compare
-from jaxrob.reporting._results import Adjusted, Picture, Results, adjusted
+from jaxrob.reporting._results import (
+    Adjusted,
+    Picture,
+    Results,
+    adjusted,
+    counterparts,
+)
 from jaxrob.reporting._words import Warned, by_cause, joint_interval, level_of, short
 
 
@@ -155,15 +161,16 @@ def report_of(results: Sequence[Results], earlier: Sequence[Results]) -> Report:
 
 
 def _rows(new: Results, old: Results, first: str, second: str) -> Comparison:
-    before = {one.alteration: one for one in old.assessments}
+    why = f"not among those of {second}"
+    pairs = [(one, *counterparts(one, old.assessments)[:1]) for one in new.assessments]
     rows = [
-        _row(one, before.pop(one.alteration))
-        if one.alteration in before
-        else Difference(one.alteration, why=f"not among those of {second}")
-        for one in new.assessments
+        _row(one, *then) if then else Difference(one.alteration, why=why)
+        for one, *then in pairs
     ]
+    seen = {id(then) for _, *those in pairs for then in those}
+    left = [one.alteration for one in old.assessments if id(one) not in seen]
     why = f"not among those of {first}"
-    rows += [Difference(name, why=why) for name in before]
+    rows += [Difference(name, why=why) for name in left]
     return Comparison(first, second, rows)
 
 

@@ -253,9 +253,7 @@ def reading(report: Report) -> Iterator[Section]:
         parts.append(Text(words))
     parts += [Text(ROUNDED), Text(say("digests"))]
     bands = {in_words(one.measure): one for one in report.ones if not one.sampling}
-    methods = [
-        (f"band of {name} at a level", _band(one)) for name, one in bands.items()
-    ]
+    methods = [(f"band of {key} at a level", _band(one)) for key, one in bands.items()]
     names = ["interval of a robustness"] * report.has_all
     methods += explained("methods", *names, *["few images"] * report.has_few)
     if report.compared:
