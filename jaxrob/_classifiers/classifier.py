@@ -218,7 +218,8 @@ class Classifier:
             last image is repeated to fill it.
           name: its name in provenance and journals; by default that of its class.
           version: identifies it in a journal; by default a digest of its contents and
-            of the code of its classes, not of globals and functions elsewhere.
+            of the code of its classes, not of globals and functions elsewhere; none if
+            it holds what cannot be looked into.
           class_names: one for each output; a data set with other names is rejected.
 
         Raises:

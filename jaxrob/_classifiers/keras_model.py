@@ -30,7 +30,7 @@ from jaxrob._classifiers.network import (
 from jaxrob._classifiers.torch_module import without_autocast
 from jaxrob._devices.host_function import HostFunction
 from jaxrob._files import most_unpacked, open_file
-from jaxrob._identity.identity import class_parts, digest
+from jaxrob._identity.identity import contents, digest
 
 _PURPOSE = "Classifier.from_keras"
 # Layers that do not change the kind of outputs.
@@ -167,7 +167,7 @@ def _digest(keras: Any, model: Any) -> str:
     for variable in model.variables:
         parts += [variable.path, _numbers(keras, variable)]
     layers = (model, *getattr(model, "_flatten_layers", list)())
-    return digest([*parts, *class_parts(layers, "keras.", lambda value: None)])
+    return digest([*parts, *contents(map(type, layers), "keras", lambda value: value)])
 
 
 def _numbers(keras: Any, tensor: Any) -> np.ndarray:

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import functools
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from jaxrob._classifiers.network import (
     outputs_after,
 )
 from jaxrob._devices.host_function import HostFunction
-from jaxrob._identity.identity import Parts, class_parts, digest, value_parts
+from jaxrob._identity.identity import contents, digest
 
 # A colour whose channels differ, and pictures of two shapes that no processor makes.
 _COLOUR = (31, 122, 213, 180)
@@ -41,7 +42,7 @@ def torch_network(
     name = type(module).__qualname__ if name is None else name
     run, is_any = TorchRun(own, outputs), outputs == "any"
     gradient, check = (None, None) if is_any else (run.gradient, run.check)
-    version = version or digest(_parts(_torch(), own))
+    version = version or _version(_torch(), own)
     host = HostFunction(
         run, None, name, version, batch_size, gradient, check, is_any=is_any
     )
@@ -213,40 +214,29 @@ def _tensor(torch: Any, returned: Any, number: int) -> Any:
     return outputs
 
 
-def _parts(torch: Any, module: Any, known: dict[int, str] | None = None) -> Parts:
-    # A layer in a plain list, which torch does not register, is described there.
-    known = {**(known or {}), **{id(one): n for n, one in module.named_modules()}}
-    describe = functools.partial(_describe, torch, known)
-    for name, layer in module.named_modules():
-        yield f"{name} {type(layer).__qualname__}"
-        # The code that TorchScript and torch.fx keep of a module.
-        if isinstance(code := getattr(layer, "code", None), str):
-            yield code
-        if not isinstance(layer, torch.jit.ScriptModule):
-            yield from value_parts(_settings(layer), describe)
+def _version(torch: Any, module: Any) -> str | None:
+    """A digest of all that tells modules apart; None if that cannot be known."""
+    simpler = functools.partial(_simpler, torch, {*module.modules()})
     # Quantized and scripted layers do not hold their weights as attributes.
-    yield from value_parts(dict(module.state_dict()), describe)
-    yield from class_parts(module.modules(), "torch.", describe)
-
-
-def _settings(layer: Any) -> dict[str, Any]:
-    """Returns a layer's attributes; of hooks only the values, as their keys vary."""
-    return {
-        name: list(value.values()) if "_hooks" in name else value
-        for name, value in sorted(vars(layer).items())
-        if name != "_modules" and not (name.endswith("_hooks") and not value)
-    }
-
-
-def _describe(torch: Any, known: dict[int, str], value: Any) -> Parts | None:
-    """Returns the identifying parts of torch's own values; None for other values."""
-    if isinstance(value, torch.nn.Module):
-        name = known.get(id(value))
-        return _parts(torch, value, known) if name is None else iter([f"layer {name}"])
-    if isinstance(value, torch.dtype | torch.device | torch.Size):
-        return iter([str(value)])
-    if not isinstance(value, torch.Tensor):
+    values = module, dict(module.state_dict(keep_vars=True))
+    try:
+        return digest(contents(values, "torch", simpler))
+    except Exception:  # The code of what it holds may raise anything.
         return None
+
+
+def _simpler(torch: Any, layers: Container[Any], value: Any) -> Any:
+    """Returns what torch's own values hold; other values as they are."""
+    if isinstance(value, torch.nn.Module):
+        # The code that TorchScript and torch.fx keep of a module.
+        is_script = isinstance(value, torch.jit.ScriptModule)
+        held = dict(value.named_children()) if is_script else _settings(value)
+        weights = None if value in layers else dict(value.state_dict())
+        return type(value), getattr(value, "code", None), held, weights
+    if isinstance(value, torch.dtype | torch.device | torch.Size):
+        return str(value)
+    if not isinstance(value, torch.Tensor):
+        return value
     value = value.detach().cpu()
     if value.is_quantized:
         value = value.dequantize()
@@ -254,7 +244,16 @@ def _describe(torch: Any, known: dict[int, str], value: Any) -> Parts | None:
         value = value.to_dense()
     if value.is_floating_point():
         value = value.double() if value.itemsize > 4 else value.float()
-    return iter([value.numpy()])
+    return value.numpy()
+
+
+def _settings(layer: Any) -> dict[str, Any]:
+    """Returns a layer's attributes; of hooks only the values, as their keys vary."""
+    return {
+        name: list(value.values()) if "_hooks" in name else value
+        for name, value in sorted(vars(layer).items())
+        if not (name.endswith("_hooks") and not value)
+    }
 
 
 def _check_model(model: Any) -> None:

@@ -4,12 +4,12 @@ What is this package's is identified by name and parameters, other functions by 
 they compute, once they are `Fingerprinted`.
 """
 
-import contextlib
+import copyreg
 import dataclasses
 import enum
 import functools
 import hashlib
-import inspect
+import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
@@ -30,14 +30,11 @@ FOLLOWS = {"follows": True}
 
 T = TypeVar("T")
 
-# Levels of nested objects; deeper ones are identified by their class.
-_MAX_DEPTH = 8
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 ARRAYS = (np.ndarray, np.generic, jax.Array)
-_ITEMS = (dict, list, tuple, set, frozenset, np.ndarray)
 Parts = Iterator[str | np.ndarray]
-# Yields the identifying parts of a framework's own value; None for other values.
-Describe = Callable[[Any], Parts | None]
+# Gives what a framework's own value holds; other values as they are.
+Simpler = Callable[[Any], Any]
 
 
 def digest(parts: Iterable[str | np.ndarray | jax.Array]) -> str:
@@ -296,102 +293,85 @@ def programs_within(params: dict[str, Any]) -> Iterator[Jaxpr]:
                 yield one
 
 
-def class_parts(layers: Iterable[Any], framework: str, describe: Describe) -> Parts:
-    classes = {kind for layer in layers for kind in type(layer).__mro__} - {object}
-    for kind in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
-        if not kind.__module__.startswith(framework):
-            yield from _of_class(kind, describe)
+def contents(values: Iterable[Any], framework: str, simpler: Simpler) -> Parts:
+    """Yields all that tells values apart: what they hold, and the code of classes."""
+    # Not globals. `TypeError` is raised of what cannot be looked into.
+    met: dict[int, tuple[int, Any]] = {}
 
-
-def value_parts(value: Any, describe: Describe, within: tuple[Any, ...] = ()) -> Parts:
-    described, inner = describe(value), (*within, value)
-    is_within = len(within) > _MAX_DEPTH or any(value is outer for outer in within)
-    held = isinstance(value, _ITEMS) and getattr(value, "__dict__", None)
-    if held and not is_within:  # Attributes of a list's subclass, or a mask.
-        yield from value_parts(held, describe, inner)
-    if described is not None:
-        yield from described
-    elif isinstance(value, ARRAYS) and value.dtype.kind in "biufcV":
-        yield array_text(value)
-    elif isinstance(value, _PLAIN):
-        yield repr(value)
-    elif is_within:
-        yield _name(type(value))
-    elif isinstance(value, dict):
-        yield f"{_name(type(value))} {len(value)}"
-        for key, part in value.items():
-            yield from value_parts(key, describe, inner)
-            yield from value_parts(part, describe, inner)
-    elif isinstance(value, set | frozenset):
-        yield f"set {sorted(map(repr, value))}"
-    elif isinstance(value, list | tuple):
-        yield f"{_name(type(value))} {len(value)}"
-        for part in value:
-            yield from value_parts(part, describe, inner)
-    elif isinstance(value, type):
-        yield _name(value)
-        yield from _of_class(value, describe, inner)
-    elif isinstance(value, functools.partial):
-        for part in (value.func, value.args, value.keywords):
-            yield from value_parts(part, describe, inner)
-    elif inspect.isroutine(value):
-        yield from _function_parts(value, describe, within)
-    else:
-        yield _name(type(value))
-        yield from value_parts(_state(value), describe, inner)
-
-
-def _state(value: Any) -> Any:
-    """An object's attributes; of one without, what a copy is made of."""
-    if (held := object.__getstate__(value)) is not None:  # With slots.
-        return held
-    with contextlib.suppress(Exception):  # The user's code may raise anything.
-        parts = value.__reduce_ex__(4)[1:]
-        return [[*one] if isinstance(one, Iterator) else one for one in parts]
-    return None
-
-
-def _of_class(kind: type, describe: Describe, within: tuple[Any, ...] = ()) -> Parts:
-    for name, member in sorted(vars(kind).items()):
-        function = getattr(member, "__func__", getattr(member, "fget", member))
-        if isinstance(function, types.FunctionType):
-            yield name
-            yield from _function_parts(function, describe, within)
-        elif not name.startswith("__"):
-            yield name
-            yield from value_parts(member, describe, within)
-
-
-def _function_parts(
-    function: Any, describe: Describe, within: tuple[Any, ...]
-) -> Parts:
-    code = getattr(function, "__code__", None)
-    if code is None:  # From a compiled module, such as that of a cache.
-        yield _name(function)
-        yield from value_parts(getattr(function, "__wrapped__", None), describe, within)
-        return
-    yield from _code_parts(code, describe)
-    within = (*within, function)
-    own = getattr(function, "__self__", None)
-    for part in (own, function.__defaults__, function.__kwdefaults__):
-        yield from value_parts(part, describe, within)
-    for cell in function.__closure__ or ():
-        try:
-            held = cell.cell_contents
-        except ValueError:  # Not assigned yet.
-            continue
-        yield from value_parts(held, describe, within)
-
-
-def _code_parts(code: types.CodeType, describe: Describe) -> Parts:
-    yield f"{code.co_code.hex()} {code.co_names}"
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _code_parts(constant, describe)
+    def of(value: Any) -> Parts:
+        if isinstance(value, types.CodeType):
+            value = value.co_code, value.co_names, value.co_consts
+        if _is_array(value):
+            yield np.asarray(value)
+        elif type(value) in _PLAIN:
+            yield repr(value)
+        elif type(value) is tuple:  # Equal constants may be one object or two.
+            yield f"tuple {len(value)}"
+            for part in value:
+                yield from of(part)
+        elif id(value) in met:
+            yield f"value {met[id(value)][0]}"
         else:
-            yield from value_parts(constant, describe)
+            met[id(value)] = len(met), value
+            # Without the module, whose name differs when a script is run.
+            yield getattr(value, "__qualname__", type(value).__qualname__)
+            made_of = simpler(value)
+            if made_of is value:
+                made_of = tuple(_held(value, framework))
+            yield from of(made_of)
+
+    for value in values:
+        yield from of(value)
 
 
-def _name(value: Any) -> str:
-    # Without the module, whose name differs when a script is run.
-    return getattr(value, "__qualname__", type(value).__qualname__)
+def _is_array(value: Any) -> bool:
+    # Not a masked one, which holds more.
+    own = isinstance(value, np.generic | jax.Array) or type(value) is np.ndarray
+    return own and not value.dtype.hasobject
+
+
+def _held(value: Any, framework: str) -> Iterable[Any]:
+    if type(value) is list:
+        return value
+    if type(value) is dict:
+        return value.items()
+    if type(value) in (set, frozenset):
+        if any(type(one) not in _PLAIN for one in value):
+            raise TypeError(f"the order of {value} is not known")
+        return sorted(value, key=repr)
+    if isinstance(value, type):
+        known = {framework, "numpy", *sys.stdlib_module_names}
+        return () if value.__module__.partition(".")[0] in known else _of_class(value)
+    if isinstance(value, types.FunctionType):
+        parts = value.__code__, value.__defaults__, value.__kwdefaults__, vars(value)
+        return *parts, *map(_in_cell, value.__closure__ or ())
+    if isinstance(value, types.ModuleType):
+        return (value.__name__,)
+    if isinstance(value, types.GeneratorType):  # Of a context manager.
+        return (value.gi_code,)
+    if hasattr(value, "__wrapped__"):  # By a compiled cache, for instance.
+        return (value.__wrapped__,)
+    registered = copyreg.dispatch_table.get(type(value))
+    copied = registered(value) if registered else value.__reduce_ex__(4)
+    if isinstance(copied, str):
+        return (copied,)
+    return ([*one] if isinstance(one, Iterator) else one for one in copied)
+
+
+def _in_cell(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # Not assigned yet.
+        return None
+
+
+def _of_class(kind: type) -> Iterator[Any]:
+    yield from kind.__bases__
+    for name, member in sorted(vars(kind).items()):
+        function = member
+        for wrapped in ("__func__", "fget", "func"):
+            function = getattr(function, wrapped, function)
+        is_value = not (name.startswith(("__", "_abc_")) or hasattr(member, "__get__"))
+        if is_value or isinstance(function, types.FunctionType):
+            yield name
+            yield function

@@ -4,8 +4,10 @@ import dataclasses
 import fractions
 import functools
 import os
+import re
 import subprocess
 import sys
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -257,16 +259,12 @@ HELD += tuple(type("Settings", (), {"gain": n}) for n in (3, 4))
 HELD += tuple(np.ma.array([1, 2], mask=[n, 1]) for n in (0, 1))
 HELD += tuple(functools.cache(Slotted(n).times) for n in (3, 4))
 HELD += (nn.Linear(1, 4), nn.Linear(1, 5))  # In a list they are not registered.
-
-
-class Doubled(Hidden):
-    def forward(self, images):
-        return 2 * self.net(images)
-
-
-class Tripled(Hidden):
-    def forward(self, images):
-        return 3 * self.net(images)
+HELD += tuple(nn.Linear(1, n).forward for n in (2, 3))
+HELD += tuple(functools.reduce(lambda held, _: [held], range(40), n) for n in (3, 4))
+HELD += tuple(map(re.compile, "ab"))
+for number in (3, 4):
+    HELD += (type("Listed", (list,), {})("ab"),)
+    HELD[-1].number = number
 
 
 def hooked():
@@ -292,8 +290,8 @@ def test_whatever_a_module_holds_tells_it_apart():
         *(functools.partial(Held, settings=(one, 2)) for one in HELD),
         *(type("Gained", (Held,), {"gains": {"red": n}}) for n in (2, 3)),
         hooked,
-        Doubled,
-        Tripled,
+        type("Times", (Hidden,), {"forward": lambda net, images: 2 * net.net(images)}),
+        type("Times", (Hidden,), {"forward": lambda net, images: 3 * net.net(images)}),
         lambda: torch.fx.symbolic_trace(module()),
         lambda: torch.fx.symbolic_trace(module(nn.Tanh())),
         lambda: torch.jit.trace(module().eval(), torch.zeros(2, 3, 8, 8)),
@@ -302,6 +300,7 @@ def test_whatever_a_module_holds_tells_it_apart():
     first, again = ([version(make()) for make in kinds] for _ in range(2))
     assert first == again
     assert len(set(first)) == len(kinds)
+    assert version(Held(settings=(weakref.ref(Held), 2))) is None  # Nobody can know.
 
 
 VERSION = """
