@@ -67,7 +67,7 @@ class Dataset:
         `jaxrob.evaluate` and `assess` use the network's own answers on the unaltered
         images, and robustness is stability. For a `jaxrob.Score`, also any array `[N,
         ...]`, such as masks, or a list with an entry for each image: an array, such as
-        boxes, or a list or dict of arrays, texts and numbers.
+        boxes, or a list or dict of arrays, texts and numbers, which are not copied.
       class_names: one name for each class, in the order of the network's outputs, or
         None.
       name: the data set's name in reports.

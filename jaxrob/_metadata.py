@@ -11,7 +11,7 @@ from jaxrob._codec import Array, Layout
 
 _OfImages = Annotated[np.ndarray, Array("N", "int32", at_least=0, is_packed=True)]
 # What tables write where there is no value, as text.
-NO_VALUE = re.compile(r"(#?n/?a|#n/a n/a|<na>|[+-]?nan|nat|none|null)?", re.IGNORECASE)
+NO_VALUE = re.compile(r"(?i)(--|(#n/a )?#?n/?a|<na>|[+-]?nan|nat|none|null)?")
 # What a slice of images without a value is called.
 _MISSING = "(missing)"
 

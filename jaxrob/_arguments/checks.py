@@ -240,7 +240,7 @@ def as_written(value: Any) -> np.ndarray:
     """A float64 copy; of narrower floats the shortest decimal, 0.85, not 0.85000002."""
     if isinstance(value, list | tuple):
         return np.array([as_written(one) for one in value], float)
-    array = np.asarray(value)
+    array = np.asarray(np.nan if value is np.ma.masked else value)
     if _kind(array.dtype) != "f" or array.itemsize > 4:
         return array.astype(float)
 
@@ -254,7 +254,7 @@ def as_written(value: Any) -> np.ndarray:
 
 
 def _is_number(value: Any) -> bool:
-    if isinstance(value, bool | np.bool_ | Tracer):
+    if isinstance(value, bool | np.bool_ | Tracer | np.ma.MaskedArray):
         return False
     if isinstance(value, numbers.Real):
         return True

@@ -64,8 +64,8 @@ class Classifier:
         called `logits` is taken, or else the only one that is `[B, K]`. Another
         function object is recompiled, even if it does the same. Whatever it takes from
         around it (arrays, numbers, attributes) is looked at in each call: a change
-        recompiles it and draws a warning. Within a `jax.jit` or `jax.lax.scan` of your
-        own, JAX keeps first values.
+        recompiles it and draws a warning. Within a `jax.jit`, a `jax.checkpoint` or a
+        loop or branch of `jax.lax`, JAX keeps first values.
       variables: a pytree of arrays; weights belong here.
       outputs: what `apply_fn` returns:
 

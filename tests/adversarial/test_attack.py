@@ -212,8 +212,7 @@ def test_negative_similarity_counts_as_none_but_beats_failure():
     def opposite(a, b):
         return -similarity(a, b)
 
-    attacks = [brighter([0] * 6), brighter([0.2] + [0] * 5)]
-    result = adversariability(attacks, opposite)
+    result = adversariability([brighter([0] * 6), brighter([0.2] + [0] * 5)], opposite)
     assert result.value == 0 and result.success_rate == 1 / 5
     assert result.attack.success[0]
 

@@ -85,8 +85,7 @@ def test_linear_classifier_inside_the_box(scale, confidence):
     attack = adversarial.lbfgs(classifier, images, labels, target_confidence=confidence)
     check_attack(attack, classifier, images, labels)
     # The target must be the class predicted, too.
-    needed = special.logit(max(confidence, 0.5))
-    expected = (np.abs(odds) + needed) / np.linalg.norm(w)
+    expected = (np.abs(odds) + special.logit(max(confidence, 0.5))) / np.linalg.norm(w)
     direction = np.outer(np.sign(-odds) * expected, w / np.linalg.norm(w))
     perturbed = images.reshape(12, -1) + direction
     inside = (perturbed.min(axis=1) > 0) & (perturbed.max(axis=1) < 1)
@@ -212,8 +211,7 @@ def test_any_differentiable_classifier(name):
     images = random_images(8)
     key = jax.random.key(3)
     # The noise of an image is that of its index, as everywhere in the library.
-    index = jnp.arange(8, dtype=jnp.uint32)
-    keys = jaxrob._keys.classifier_keys(key, index)
+    keys = jaxrob._keys.classifier_keys(key, jnp.arange(8, dtype=jnp.uint32))
     labels = predict(classifier, images, keys)
     key = key if classifier.stochastic else None
     attack = adversarial.lbfgs(classifier, images, labels, key=key, batch_size=8)

@@ -147,8 +147,7 @@ def test_equals_scipys_rotate(fill_mode, degrees, seed):
     truth = ndimage.rotate(
         image.astype(float), degrees, reshape=False, order=1, mode=mode
     )
-    altered = apply(rotation(fill=fill), image, degrees)
-    assert_near(altered, truth, atol=TOLERANCE)
+    assert_near(apply(rotation(fill=fill), image, degrees), truth, atol=TOLERANCE)
 
 
 @settings(max_examples=25, deadline=None)

@@ -89,8 +89,7 @@ def extreme_blocks() -> np.ndarray:
     basis = np.cos(np.outer(np.arange(8), 2 * np.arange(8) + 1) * np.pi / 16)
     signs = np.einsum("ij,kl->ikjl", basis, basis).reshape(64, 8, 8) > 0
     random = rng.integers(0, 2, (200, 8, 8)) > 0
-    blocks = np.concatenate([signs, ~signs, random])
-    return (255 * blocks[..., None]).astype(np.uint8)
+    return (255 * np.concatenate([signs, ~signs, random])[..., None]).astype(np.uint8)
 
 
 @pytest.mark.slow

@@ -100,8 +100,7 @@ def test_is_normal_with_the_level_as_variance():
     # The sum of squares over the variance is chi-squared distributed.
     low, high = stats.chi2.interval(0.999, drawn.size)
     assert low < (drawn**2).sum() / level < high
-    standard_error = np.sqrt(level / drawn.size)
-    assert abs(drawn.mean()) < 3.3 * standard_error
+    assert abs(drawn.mean()) < 3.3 * np.sqrt(level / drawn.size)
 
 
 def test_pixels_channels_and_keys_are_independent():

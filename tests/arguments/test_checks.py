@@ -36,8 +36,10 @@ def test_numbers(made):
         assert checked_number("x", made(0.85), above=0, below=1) == 0.85
     for given in ([1, np.float32(0.85)], jnp.array([1, 0.85], jnp.bfloat16)):
         assert as_written(checked_array("x", given, "n")).tolist() == [1, 0.85]
-    with pytest.raises(TypeError, match="x must be a number; got .*bfloat16"):
-        checked_number("x", jnp.bfloat16(0.85))
+    for given, kind in ((jnp.bfloat16(0.85), "bfloat16"), (np.ma.masked, "Masked")):
+        with pytest.raises(TypeError, match=f"x must be a number; got .*{kind}"):
+            checked_number("x", given)
+    assert np.isnan(as_written([np.ma.masked])).all()
 
 
 def test_arrays_that_share_lengths():

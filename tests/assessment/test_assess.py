@@ -86,8 +86,7 @@ def test_rules_are_the_strategy_s_own_or_as_asked():
 def test_per_class_is_the_robustness_of_the_class_alone():
     result = assess(threshold=0.6)
     for k, found in enumerate(result.robustness_per_class):
-        limits = LIMITS[DATASET.labels == k]
-        accuracy = (limits + 1e-6 > result.levels[:, None]).mean(1)
+        accuracy = (LIMITS[DATASET.labels == k] + 1e-6 > result.levels[:, None]).mean(1)
         assert found == np.mean(accuracy >= 0.6)
 
 
@@ -424,8 +423,7 @@ def test_each_line_says_of_how_many_images_it_is():
     some = assess_unsure(8.0)
     shares = [f"{some.decided_ratio[at]:.1%}" for at in (0, 10)]
     assert shares[0] > shares[1]
-    row = reporting.table([some]).splitlines()[2]
-    assert f" 1.0000 of {shares[0]} " in row
+    assert f" 1.0000 of {shares[0]} " in reporting.table([some]).splitlines()[2]
     counted = assess_unsure(8.0, measure="effectiveness", threshold=0.3)
     assert " of " not in reporting.table([counted]).splitlines()[2]
     needed = [reporting.requirement("robustness>=0.5", ["robustness"])]

@@ -172,8 +172,7 @@ def test_swapped_the_interval_is_mirrored(measure):
     np.testing.assert_array_equal(there.level_band, -back.level_band[:, ::-1])
     np.testing.assert_array_equal(there.level_difference, -back.level_difference)
     assert (there.p_value, there.mean_p_value) == (back.p_value, back.mean_p_value)
-    again = compare(first, second)
-    assert again.to_json() == there.to_json()
+    assert compare(first, second).to_json() == there.to_json()
 
 
 def test_more_confidence_is_a_wider_interval():
@@ -211,8 +210,7 @@ def test_few_shared_levels_draw_a_warning():
 @pytest.mark.filterwarnings("ignore:.*of the inputs are decided")
 def test_alpha_may_differ():
     # Leaving out the hardest images makes the others' accuracy better.
-    result = compare(template(), assess(1.0, alpha=0.6))
-    assert result.confidence_interval.high < 0
+    assert compare(template(), assess(1.0, alpha=0.6)).confidence_interval.high < 0
 
 
 def test_the_interval_holds_a_difference_by_another_rule():

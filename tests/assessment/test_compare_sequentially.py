@@ -152,8 +152,7 @@ def early():
 @pytest.fixture(scope="module")
 def compared():
     provenance = assessment().provenance | {"classifier": "0a"}
-    other = assessment(alpha=0.6, provenance=provenance)
-    return jaxrob.compare(assessment(), other)
+    return jaxrob.compare(assessment(), assessment(alpha=0.6, provenance=provenance))
 
 
 def test_a_comparison_comes_back(compared):

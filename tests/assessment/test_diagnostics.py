@@ -106,8 +106,7 @@ def test_the_widest_interval_is_a_share_of_the_range():
         (warning,) = diagnosed(flat, np.delete(levels, 1), **about).warnings
         assert "of 40.0 % of the range" in warning
     # Levels need not reach the ends.
-    inner = diagnosed(flat, np.array([0.3, 0.6]))
-    assert inner.widest_interval == pytest.approx(0.4)
+    assert diagnosed(flat, np.array([0.3, 0.6])).widest_interval == pytest.approx(0.4)
 
 
 def replayed(function, strategy, threshold=0.8, num_inputs=1000):
@@ -173,8 +172,7 @@ def test_roughness_is_that_of_a_curve_that_changes_sides_three_times():
     levels = np.linspace(0, 1, 9)
 
     def roughness(values):
-        history = History(levels, values)
-        return diagnose(Task(0.0, 1.0, 0.1), history, 9).roughness
+        return diagnose(Task(0.0, 1.0, 0.1), History(levels, values), 9).roughness
 
     # Off the lines: 4, -3.5, 3, -4, 5, -2.5, 0.
     zigzag = np.array([0.0, 4, 0, 3, 0, 5, 0, 0, 0]) / 100
@@ -196,8 +194,7 @@ def test_the_chance_that_a_level_meets_a_dip(levels):
     for chance in (0.2, 0.5, 0.9, 1.0):
         width = met_width(gaps, chance)
         low = starts * (1 - width)
-        first = np.searchsorted(levels, low)
-        following = np.append(levels, 2.0)[first]
+        following = np.append(levels, 2.0)[np.searchsorted(levels, low)]
         assert np.mean(following <= low + width + 1e-12) == pytest.approx(
             chance, abs=2e-3
         )

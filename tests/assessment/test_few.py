@@ -342,8 +342,7 @@ def random_case(rng, number, way):
     limits = np.float64(np.float32(limits))
     threshold = float(rng.choice(THRESHOLDS))
     # The level up to which as many as must be are right.
-    must = math.ceil(threshold * number - 1e-9)
-    truth = min(np.sort(limits)[::-1][must - 1], 1.0)
+    truth = min(np.sort(limits)[::-1][math.ceil(threshold * number - 1e-9) - 1], 1.0)
     dataset = dataset_of(limits, rng.integers(0, 2, number))
     half_width, budget, curtail, required = way
     settings: dict = {"threshold": threshold, "curtail": curtail}

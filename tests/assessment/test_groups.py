@@ -238,8 +238,7 @@ def test_copies_are_counted_and_groups_explain_them():
     batches = jaxrob.Dataset.from_batches(halves, channels_first=False)
     with pytest.warns(jaxrob.RobustnessWarning, match="1980 of 2000 images are copies"):
         assessed(batches, threshold=0.3)
-    pictures = np.repeat(np.arange(20), 100)
-    metadata = {"picture": pictures}
+    metadata = {"picture": np.repeat(np.arange(20), 100)}
     dataset = jaxrob.Dataset(images, labels, metadata=metadata, groups="picture")
     found = assessed(dataset, threshold=0.3)
     assert "copies" not in found.provenance["dataset"]

@@ -113,8 +113,7 @@ def test_few_images_are_counted_alike(assess):
 def test_reports_show_the_worst_classes(assess):
     whole = assess(measure="recall")
     text = reporting.to_markdown([_results(whole)])
-    html = reporting.to_html([_results(whole)])
-    assert len(html) < 200_000
+    assert len(reporting.to_html([_results(whole)])) < 200_000
     rows = re.findall(r"^\| class .*%", text, re.MULTILINE)
     # Ten rows, and how many there are.
     assert len(rows) == 10 and "70" in text
@@ -170,8 +169,7 @@ DATA = jaxrob.Dataset(IMAGES, LABELS)
 
 def ranks_of(scores, labels):
     """Returns each label's place in the stable order of the scores, from 0."""
-    order = np.argsort(-scores, axis=-1, kind="stable")
-    return (order == labels[:, None]).argmax(-1)
+    return (np.argsort(-scores, axis=-1, kind="stable") == labels[:, None]).argmax(-1)
 
 
 def scores_at(level):
@@ -248,8 +246,7 @@ def test_no_class_is_before_itself():
     labels = rng.integers(0, 100, len(images))
     scores = standardised(kernel, images / np.float32(255))
     classifier = jaxrob.Classifier(standardised, kernel)
-    data = jaxrob.Dataset(images, labels)
-    found = jaxrob.evaluate(classifier, data, DARKER, [0.0])
+    found = jaxrob.evaluate(classifier, jaxrob.Dataset(images, labels), DARKER, [0.0])
     own = np.take_along_axis(scores, labels[:, None], 1)
     # Other classes whose scores are as near as rounding may lie on either side.
     is_near = (np.abs(scores - own) < 1e-4).sum(1) > 1
@@ -356,8 +353,7 @@ def test_a_paired_comparison_is_of_the_images_within_k():
         assert getattr(found, name) == getattr(expected, name)
     about = CLASSIFIER, other, DATA, DARKER, 0.4, "top5_accuracy"
     few = strategies.FewImages(half_width=0.1)
-    sequential = jaxrob.compare_sequentially(*about, strategy=few)
-    low, high = sequential.dataset_interval
+    low, high = jaxrob.compare_sequentially(*about, strategy=few).dataset_interval
     assert low <= ones[0].robustness - ones[1].robustness <= high or high - low <= 0.2
 
 

@@ -142,8 +142,7 @@ def test_it_is_the_assessment_with_the_unaltered_answers_as_labels():
 def test_table_plot_and_json_say_so():
     found = assessed(NETWORK)
     assert "stability: right is what the network itself" in reporting.table([found])
-    again = jaxrob.Assessment.from_json(found.to_json())
-    assert again.is_stability
+    assert jaxrob.Assessment.from_json(found.to_json()).is_stability
     axes = found.plot()
     assert axes.get_ylabel() == "accuracy (own answers)"
     assert axes.get_title().startswith("brightness: stability")

@@ -78,8 +78,7 @@ def test_scores_are_the_function_s_own(score, batch_size):
     np.testing.assert_allclose(result.curve.scores, by_hand(), atol=1e-5)
     assert result.measure == "mean confidence" and result.curve.num_classes == 0
     np.testing.assert_allclose(result.values, by_hand().mean(1), atol=1e-5)
-    robustness = np.mean(result.curve.scores.mean(1) >= 0.9)
-    assert result.robustness == robustness
+    assert result.robustness == np.mean(result.curve.scores.mean(1) >= 0.9)
 
 
 @pytest.mark.slow
@@ -131,8 +130,7 @@ def test_a_score_gets_the_only_column_of_a_network(function):
 
 
 def test_a_mean_is_not_said_twice():
-    score = jaxrob.Score(confidence, name="mean best IoU", version="1")
-    result = assess(score=score)
+    result = assess(score=jaxrob.Score(confidence, name="mean best IoU", version="1"))
     assert result.measure == result.curve.measure == "mean best IoU"
     assert jaxrob.Assessment.from_json(result.to_json()).measure == "mean best IoU"
 

@@ -104,8 +104,7 @@ def test_back_as_it_was(alpha, measure):
 
 
 def test_what_is_not_known_is_null():
-    few = diagnostics(2, np.nan)
-    before = assessment(levels=2, diagnostics=few)
+    before = assessment(levels=2, diagnostics=diagnostics(2, np.nan))
     text = before.to_json()
     after = Assessment.from_json(text)
     assert strict(text)["diagnostics"]["jitter"] is None
@@ -145,8 +144,7 @@ def test_classes_without_inputs_are_strict_json():
     before = assessment()
     absent = dataclasses.replace(before.curve, num_classes=5)
     before = dataclasses.replace(before, curve=absent)
-    document = strict(before.to_json())
-    assert document["robustness_per_class"][3:] == [None, None]
+    assert strict(before.to_json())["robustness_per_class"][3:] == [None, None]
     after = Assessment.from_json(before.to_json())
     np.testing.assert_array_equal(
         after.robustness_per_class, before.robustness_per_class

@@ -217,8 +217,7 @@ def test_variables_are_the_leaves():
     )
     assert jax.tree.structure(first) == jax.tree.structure(second)
     assert len(jax.tree.leaves(first)) == len(jax.tree.leaves(LAYERS))
-    doubled = jax.tree.map(lambda leaf: 2 * leaf, first)
-    assert isinstance(doubled, jaxrob.Classifier)
+    assert isinstance(jax.tree.map(lambda leaf: 2 * leaf, first), jaxrob.Classifier)
 
 
 @pytest.mark.slow
@@ -248,8 +247,7 @@ def test_host_function_runs_on_numpy_arrays_however_large():
         jaxrob.Classifier.from_host(predict, 10), data, alterations.brightness(), levels
     )
     for row, level in enumerate(levels):
-        altered = np.clip(images / 255 * (1 + level), 0, 1)
-        scores = altered.reshape(3000, -1) @ weights
+        scores = np.clip(images / 255 * (1 + level), 0, 1).reshape(3000, -1) @ weights
         best = np.sort(scores, axis=1)
         clear = best[:, -1] - best[:, -2] > 1e-3
         assert clear.mean() > 0.99

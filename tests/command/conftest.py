@@ -98,8 +98,7 @@ def nearest(place):
     means = np.load(place / "means.npy")
 
     def net(images):
-        flat = images.reshape(len(images), -1)
-        return 2 * flat @ means.T - np.square(means).sum(1)
+        return 2 * images.reshape(len(images), -1) @ means.T - np.square(means).sum(1)
 
     return net
 

@@ -127,8 +127,7 @@ def test_shards_that_are_read_when_needed_and_a_damaged_picture(
     report = f"--report={tmp_path / 'report.md'}"
     asked = f"--images={tmp_path}/shard-{{0..0}}.tar", "--max_bytes=900", report
     succeeded(assess(*asked, "--pictures=8"))
-    found = only(tmp_path / "results")
-    np.testing.assert_array_equal(found.values, expected.values)
+    np.testing.assert_array_equal(only(tmp_path / "results").values, expected.values)
     shard.write_bytes(shard.read_bytes().replace(b"IDAT", b"XDAT", 1))
     status, _, err = assess(*asked)
     assert status == 2 and "0.png: not a readable picture" in err
@@ -160,8 +159,7 @@ def test_a_report_of_an_assessment_is_that_of_its_folder(
     assert words[-1] == "--seed=0" and succeeded(jaxrob_command(*words))
     (now,) = reporting.read_report(reports[0])["networks"]
     assert now["assessments"] == network["assessments"]
-    nowhere = jaxrob_command("report", f"{tmp_path / 'nowhere'}")
-    check(nowhere, 2, "nowhere")
+    check(jaxrob_command("report", f"{tmp_path / 'nowhere'}"), 2, "nowhere")
     check(jaxrob_command("report"), 2, "folder...")
 
 
@@ -326,8 +324,7 @@ def test_tables_of_a_folder(assess, jaxrob_command, tmp_path):
         "latex": reporting.to_latex(found),
     }
     asked = [f"--{name}={tmp_path / 'new' / name}" for name in files]
-    said = succeeded(jaxrob_command("export", folder, *asked))
-    assert said.count("wrote ") == 3
+    assert succeeded(jaxrob_command("export", folder, *asked)).count("wrote ") == 3
     for name, text in files.items():
         assert (tmp_path / "new" / name).read_text() == text
     check(jaxrob_command("export", folder), 2, "--csv=...")

@@ -114,8 +114,7 @@ def test_a_class_folder_too_many_is_named(assess, place, tmp_path):
     check(assess(f"--images={folder}"), 2, *says)
     shutil.rmtree(folder / "spare")
     shutil.rmtree(folder / "9")
-    ran = assess(f"--images={folder}")
-    check(ran, 2, "returns 10 classes, but pictures has 9")
+    check(assess(f"--images={folder}"), 2, "returns 10 classes, but pictures has 9")
 
 
 def test_a_file_with_a_mistake_names_the_flag(assess, tmp_path):

@@ -54,8 +54,7 @@ def test_tiffs_are_put_upright_once(tmp_path, number):
     deep = tiff(BYTES.astype(np.uint16) * 257, photometric="rgb", extratags=extra)
     np.testing.assert_array_equal(one(tmp_path, deep), np.float32(expected / 255))
     for data in (low, deep):
-        stored = one(tmp_path, data, orientation="stored")
-        assert stored.shape == BYTES.shape
+        assert one(tmp_path, data, orientation="stored").shape == BYTES.shape
 
 
 @pytest.mark.parametrize("colours, channels", [(0, 1), (2, 3), (4, 2), (6, 4)])
@@ -63,8 +62,7 @@ def test_pngs_of_16_bits_keep_them(tmp_path, colours, channels):
     values = RNG.integers(0, 65_536, (20, 33, channels), dtype=np.uint16)
     if channels in (2, 4):
         values[..., -1] = 65_535  # Opaque.
-    data = deep_png(values, colours)
-    found = one(tmp_path, data, "x.png")
+    found = one(tmp_path, deep_png(values, colours), "x.png")
     assert found.dtype == np.float32
     shown = values[..., : 1 if channels < 3 else 3]
     np.testing.assert_array_equal(found, np.float32(shown / 65_535) * np.ones(3, "f4"))

@@ -134,7 +134,7 @@ def test_files_of_labels_that_are_wrong(folder, text, message):
 
 
 def test_what_is_guessed_of_a_file_of_labels_is_said(folder):
-    for one, other in (("0", "unknown"), ("cat", "#N/A")):
+    for one, other in (("0", "unknown"), ("cat", "#N/A"), ("cat", "--")):
         csv = in_file(folder, "labels.csv", f"cat/1.png,{one}\ncat/2.png,{other}\n")
         with pytest.raises(ValueError, match=f"row 2: '{other}'"):
             load(folder, labels=csv)

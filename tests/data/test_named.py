@@ -309,8 +309,7 @@ def test_stratified_and_the_same_every_time():
     total = np.bincount(load_digits().target)
     dataset = digits("test", size=8)
     assert list(dataset.labels[:10]) == [1, 2, 4, 5, 6, 9, 4, 7, 8, 9]
-    found = np.bincount(dataset.labels)
-    assert np.abs(found - total * 500 / 1797).max() < 1
+    assert np.abs(np.bincount(dataset.labels) - total * 500 / 1797).max() < 1
 
 
 def test_enlarged():

@@ -119,8 +119,7 @@ def test_the_fingerprint_follows_names_bytes_and_preparation(folder, tmp_path):
     (folder / "0/00.png").rename(folder / "0/0.png")
     others.add(fingerprint())
     # The same pixels in other bytes.
-    packed = encoded(PIXELS[30], compress_level=0)
-    (elsewhere / "1/30.png").write_bytes(packed)
+    (elsewhere / "1/30.png").write_bytes(encoded(PIXELS[30], compress_level=0))
     others.add(fingerprint(elsewhere))
     assert len(others) == 4 and first not in others
 
@@ -293,8 +292,7 @@ def test_dct_scaling_shows_the_same_picture(tmp_path, mode, orientation, size):
 
 
 def test_dct_scaling_leaves_png_whole_and_is_said(tmp_path):
-    picture = photograph(100, 120)
-    folder = write_folder(tmp_path, {"a/1.png": encoded(picture)})
+    folder = write_folder(tmp_path, {"a/1.png": encoded(photograph(100, 120))})
     options = {"resize": 20, "crop": 20}
     dataset = image_folder(folder, **options, dct_scaling=True)
     again = image_folder(folder, **options)

@@ -159,8 +159,7 @@ def test_nothing_is_known_beyond_the_outermost_levels():
     levels, low, high = [0.75, 0.25], [0.3, 0.7], [0.5, 0.9]
     got = metrics.robustness_interval(levels, low, high, 0.5, (-1, 1))
     assert got == pytest.approx((0.25 / 2, (0.5 + 1.5) / 2))
-    single = metrics.robustness_interval([0.3], [0.4], [0.6], 0.5, (0, 1))
-    assert single == (0, 1)
+    assert metrics.robustness_interval([0.3], [0.4], [0.6], 0.5, (0, 1)) == (0, 1)
 
 
 def test_bands_of_a_straight_curve_are_nearly_straight():

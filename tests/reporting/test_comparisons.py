@@ -289,8 +289,7 @@ def test_each_measure_and_range_has_its_own_regressions():
 def test_differences_are_those_of_compare(tmp_path):
     now, then = reports.assessment(np.full(60, 2.0)), reports.assessment()
     (alone,) = reporting.differences([now], [then])
-    beside = reporting.differences([now], [reports.assessment(name="zoom")])
-    assert beside == ()
+    assert reporting.differences([now], [reports.assessment(name="zoom")]) == ()
     assert alone.value == pytest.approx(now.robustness - then.robustness)
     assert alone.interval == alone.joint_interval
     pair = [now, dataclasses.replace(now, alteration="zoom")]

@@ -188,8 +188,7 @@ def test_what_was_not_measured_does_not_pass():
 
 def test_accuracy_and_worst_class_are_the_lowest():
     """Twelve images of three classes; class 2 is right up to level 1, others always."""
-    limits = np.where(np.arange(12) % 3 == 2, 1.0, 9.0)
-    one = made.assessment(limits)
+    one = made.assessment(np.where(np.arange(12) % 3 == 2, 1.0, 9.0))
     found = reporting.quantities(one)
     assert found["accuracy"] == pytest.approx(8 / 12)
     assert found["worst_class"] == pytest.approx(one.robustness_per_class[2])
@@ -289,8 +288,7 @@ def test_junit_has_a_case_for_each_outcome():
 
 
 def test_a_summary_shows_names_and_runs_nothing():
-    results = hostile_results()
-    text = reporting.to_summary(results, "out/`report`.html")
+    text = reporting.to_summary(hostile_results(), "out/`report`.html")
     assert "\\`report\\`.html" in text
     assert "<script" not in text and not re.search(r"(?<!\\)\]\(", text)
     assert "\x07" not in text and "\u202e" not in text

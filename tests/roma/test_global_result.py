@@ -91,8 +91,7 @@ def test_each_alone_is_as_if_the_others_were_not_there(rng):
 
 def test_categories_by_label_by_prediction_and_without_inputs(rng):
     hits, _ = drawn(rng, 90, 8, 0.2, 0.2)
-    labels = np.repeat([2, 1], 45)
-    local = result(hits, 8, np.repeat([0, 1], [60, 30]), labels)
+    local = result(hits, 8, np.repeat([0, 1], [60, 30]), np.repeat([2, 1], 45))
     assert local.global_robustness().names == ("0", "1")
     found = local.global_robustness("label", class_names=("a", "b", "c"))
     np.testing.assert_array_equal(found.inputs, [0, 45, 45])

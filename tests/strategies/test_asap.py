@@ -81,8 +81,7 @@ waves = st.builds(
 @settings(deadline=None, max_examples=25)
 @given(waves, st.sampled_from([2.0, 32.0, 128.0]), st.sampled_from([8, 64, 1024]))
 def test_levels_are_those_of_the_recursion(function, a, n):
-    strategy = ASAP(n=n, concavity=a)
-    _, levels, _, _ = sample(strategy, function)
+    _, levels, _, _ = sample(ASAP(n=n, concavity=a), function)
     np.testing.assert_array_equal(
         levels, algorithm_1(function, 0.0, 1.0, 0.8, a, 1 / n)
     )
@@ -99,8 +98,7 @@ def test_the_bound_holds_where_the_curvature_is_bounded(
     function = wave(amplitude, frequency, phase, offset)
     strategy = ASAP(n=256, concavity=a)
     task, levels, values, _ = sample(strategy, function)
-    fine = np.linspace(0, 1, 200_001)
-    truth = np.mean(function(fine) >= 0.8)
+    truth = np.mean(function(np.linspace(0, 1, 200_001)) >= 0.8)
     off = abs(heaviside_robustness(levels, values, 0.8, "right") - truth)
     # The reference itself is off by its own step at each of a few crossings.
     assert off <= bound(strategy, task, levels, values) + 4e-5
@@ -271,8 +269,7 @@ def test_a_narrow_peak_at_the_identity_is_seen():
         return 0.4 + 0.5 * np.exp(-(((x - 0.2) / 0.02) ** 2))
 
     # Without the identity no level comes near it.
-    missed = sample(AUTO, function)[2]
-    assert missed.max() < 0.5
+    assert sample(AUTO, function)[2].max() < 0.5
     task = Task(0.0, 1.0, 0.8, identity=0.2)
     found, _ = jaxrob.strategies.sample(AUTO, task, function, 1000)
     assert error(found.levels, found.values, function) == 0 and len(found.levels) < 30

@@ -93,8 +93,7 @@ def crossings(accepted):
 )
 def test_intervals_rarely_miss_and_are_as_narrow_as_asked(name, half_width):
     right = answers(name)
-    share = right.mean(axis=1)
-    accepted = share >= LEAST
+    accepted = right.mean(axis=1) >= LEAST
     truth = float(accepted[1:].sum())
     runs, misses, spent = 8, 0, 0
     slack = len(crossings(accepted))  # A crossing may be anywhere in its step.

@@ -97,8 +97,7 @@ def test_the_typical_number_is_the_median_over_distinct_effects():
     levels = np.arange(5.0)
     inputs = np.array([100, 90, 10, 10, 10])
     assert History(levels, levels, inputs).typical_inputs == 10
-    effects = np.array([0, 2, 1, 1, 1])
-    shared = History(levels, levels, inputs, effects)
+    shared = History(levels, levels, inputs, np.array([0, 2, 1, 1, 1]))
     np.testing.assert_array_equal(shared.distinct, [0, 1, 2])
     assert shared.typical_inputs == 90
     assert History(levels, levels).typical_inputs is None
@@ -146,8 +145,7 @@ def test_bad_settings(make, settings, error, name):
 
 
 def subject(threshold):
-    task = Task(0.0, 1.0, threshold)
-    return Subject("curve", task, np.asarray, np.asarray)
+    return Subject("curve", Task(0.0, 1.0, threshold), np.asarray, np.asarray)
 
 
 def test_a_search_is_asked_while_others_wait_for_answers():

@@ -31,8 +31,7 @@ def test_intervals_hold_the_volume_as_often_as_they_say():
     """Of all shapes: if 5 % miss, more than 6 of 40 do so in one of 100 sets."""
     missed = missed_there = 0
     for number in range(40):
-        name = [*SHAPES][number % 10]
-        one = shape(name, 2, "building", 1000 + number)
+        one = shape([*SHAPES][number % 10], 2, "building", 1000 + number)
         kind = ("one", "patches", "population")[number % 3]
         task = TASK._replace(num_images=128, seed=number)
         found = run(one, Volume(0.12), task, kind, number).found
@@ -82,8 +81,7 @@ def test_a_search_depends_on_its_seed_and_answers_alone():
     wide = TASK._replace(lower=(-3.0, 5.0), upper=(1.0, 6.0))
 
     def scores(levels):
-        accuracy = HALF.accuracy(wide.positions_of(levels))
-        return order < accuracy[:, None]
+        return order < HALF.accuracy(wide.positions_of(levels))[:, None]
 
     for _ in range(2):
         found.append(strategies.sample(Volume(0.1), wide, scores))
