@@ -22,8 +22,15 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._files import damage_of, read_npz
 
-__all__ = ["MLP", "VGG16", "IdcCNN", "MnistCNN", "ResNet", "StridedCNN"]
-__all__ += ["load_idc_weights"]
+__all__ = (
+    "MLP",
+    "VGG16",
+    "IdcCNN",
+    "MnistCNN",
+    "ResNet",
+    "StridedCNN",
+    "load_idc_weights",
+)
 
 _CHANNEL_ORDERS = ("rgb", "bgr")
 

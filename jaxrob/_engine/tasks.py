@@ -86,7 +86,10 @@ def run_tasks(
         if execution.answerer.is_on_host:
             # While the host works on one level, the devices compute the next.
             finish = execution.answerer.finish
-            steps = (s._replace(answers=finish(s.answers)) for s in _delayed(steps, 1))
+            steps = (
+                step._replace(answers=finish(step.answers))
+                for step in _delayed(steps, 1)
+            )
         waiting = collections.deque[_Step]()
         for step in steps:
             waiting.append(step)

@@ -182,7 +182,9 @@ def _cuts(half: float, now: Draws) -> tuple[float, tuple[int, ...]]:
     """Returns the draws foreseen, and where to cut the images sorted by margin."""
     number = len(now.margins)
     images = now.order[:number][np.argsort(now.margins, kind="stable")]
-    failed, drawn = (np.cumsum(np.r_[0, x[images]]) for x in (now.failed, now.drawn))
+    failed, drawn = (
+        np.cumsum(np.r_[0, one[images]]) for one in (now.failed, now.drawn)
+    )
     inside = sorted({int(number * share) for share in _QUANTILES} - {0})
     found = []
     for some in range(_MOST_GROUPS):

@@ -101,7 +101,11 @@ def quantities(
     wanted = "a jaxrob.Assessment or a jaxrob.roma.RomaResult"
     check_type("result", result, Assessment | RomaResult, wanted)
     of = kind_of(result)
-    return {k: q.get(result) for k, q in QUANTITIES.items() if q.of == of and q.get}
+    return {
+        name: one.get(result)
+        for name, one in QUANTITIES.items()
+        if one.of == of and one.get
+    }
 
 
 def outcomes(

@@ -128,8 +128,15 @@ def limited_data_augmentation(
     """
     check(module, dataset, alterations, levels, key, training)
     weak, _, dataset = find_weak(
-        *(module, dataset, alterations, key, training),
-        *(threshold, classifier, validation, robustness),
+        module,
+        dataset,
+        alterations,
+        key=key,
+        threshold=threshold,
+        classifier=classifier,
+        validation=validation,
+        robustness=robustness,
+        training=training,
     )
     shape = dataset.images.shape
     subsets = originals(shape) + on_all(shape, weak)
@@ -216,8 +223,15 @@ def limited_network_parallelization(
     if classifier is not None:
         _check_fits(classifier, module, dataset, key, training)
     weak, classifier, dataset = find_weak(
-        *(module, dataset, alterations, key, training),
-        *(threshold, classifier, validation, robustness),
+        module,
+        dataset,
+        alterations,
+        key=key,
+        threshold=threshold,
+        classifier=classifier,
+        validation=validation,
+        robustness=robustness,
+        training=training,
     )
     if classifier is None:
         classifier = original(module, dataset, key, training)
@@ -400,12 +414,13 @@ def find_weak(
     module: Any,
     dataset: Dataset,
     alterations: Sequence[Alteration],
+    *,
     key: jax.Array,
-    training: dict[str, Any],
     threshold: float,
     classifier: Classifier | None,
     validation: Dataset | None,
     robustness: Sequence[float] | None,
+    training: dict[str, Any],
 ) -> tuple[tuple[Alteration, ...], Classifier | None, Dataset]:
     """Returns the weak alterations, the original if known, and the training data."""
     threshold = checked_share("threshold", threshold)
@@ -425,8 +440,14 @@ def find_weak(
             dataset = dataset[np.sort(order[held_out:])]
         if classifier is None:
             classifier = original(module, dataset, key, training)
-        more: Any = {"threshold": threshold, "mesh": training.get("mesh")}
-        weak = weak_alterations(classifier, validation, alterations, key=key, **more)
+        weak = weak_alterations(
+            classifier,
+            validation,
+            alterations,
+            key=key,
+            threshold=threshold,
+            mesh=training.get("mesh"),
+        )
     else:
         weak = below_one(alterations, robustness)
     if not weak:

@@ -126,7 +126,9 @@ def _corners(results: DomainResults) -> Iterator[Part]:
         images.astype(np.uint8), levels, unaltered, np.cumsum(unaltered) - 1
     ):
         named = zip(results.axes, level)
-        at = ", ".join(f"{x.name} {with_unit(one, x.unit)}" for x, one in named)
+        at = ", ".join(
+            f"{axis.name} {with_unit(one, axis.unit)}" for axis, one in named
+        )
         what = "unaltered" if is_first else "corner"
         shown.append(Shown(embedded(image, None), at, what, f"image {number}", False))
     yield Text(say("corners"))
