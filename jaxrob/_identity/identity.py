@@ -184,6 +184,8 @@ def _node(value: Any) -> _Node:
         return _Node("", [(f"{key!r}: ", part) for key, part in value.items()])
     if isinstance(value, set | frozenset):
         return _Node("", [("", part) for part in sorted(value, key=text)])
+    if isinstance(value, types.MethodType) and _is_ours(value):
+        return _Node(name_of(value), [("", value.__self__)], _is_own(value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _Node(name_of(type(value)), list(_fields(value)), _is_own(type(value)))
     if callable(value) and hasattr(value, "__qualname__"):
