@@ -13,8 +13,8 @@ from jaxrob._arguments.texts import warn
 from jaxrob._classifiers.classifier import Classifier
 from jaxrob._classifiers.keras_model import check_layers
 from jaxrob._classifiers.network import ROWS, abstract, inputs_of, program_of
-from jaxrob._identity.identity import Fingerprinted
-from jaxrob._identity.program import Trace, has_changed, trace_of
+from jaxrob._identity.identity import Fingerprinted, digest, traced
+from jaxrob._identity.program import Trace, fingerprint_of, has_changed, trace_of
 
 # More constants than this in a function are probably weights.
 _MOST_CAPTURED = 1000
@@ -58,6 +58,21 @@ def current_trace(classifier: Classifier, image_shape: tuple[int, ...]) -> Trace
     if isinstance(classifier.apply_fn, Fingerprinted):
         return classifier.apply_fn.info
     return _current_trace(classifier, image_shape)[0]
+
+
+def with_gradient(classifier: Classifier, image_shape: tuple[int, ...]) -> Classifier:
+    """Fingerprints the gradient too: the rules of derivatives are in no other trace."""
+
+    def total(images: jax.Array, classifier: Classifier, keys: jax.Array) -> jax.Array:
+        return classifier.raw_outputs(images, keys).sum()
+
+    (images, keys), own = inputs_of(image_shape), classifier.apply_fn
+    shapes = jax.tree.map(abstract, classifier)
+    program, _ = traced(jax.grad(total), images, shapes, keys)
+    assert isinstance(own, Fingerprinted)
+    token = digest([own.token, fingerprint_of(program).digest])
+    own = dataclasses.replace(own, token=token)
+    return dataclasses.replace(classifier, apply_fn=own)
 
 
 def gradient_obstacle(
@@ -115,14 +130,8 @@ def _current_trace(
 
 @functools.lru_cache(maxsize=256)
 def _gradient_obstacle(of: Structure, image_shape: tuple[int, ...]) -> str | None:
-    classifier = jax.tree.unflatten(of.tree, of.leaves)
-
-    def total(images: jax.Array, classifier: Classifier, keys: jax.Array) -> jax.Array:
-        return classifier.raw_outputs(images, keys).sum()
-
-    images, keys = inputs_of(image_shape)
     try:
-        jax.eval_shape(jax.grad(total), images, classifier, keys)
+        with_gradient(jax.tree.unflatten(of.tree, of.leaves), image_shape)
     except Exception as error:  # The user's code may raise anything.
         return str(error)
     return None

@@ -22,8 +22,8 @@ from jaxrob._classifiers.classifier import Classifier, check_has_classes
 from jaxrob._classifiers.trace import (
     TraceInfo,
     fingerprinted_classifier,
-    gradient_obstacle,
     trace_info,
+    with_gradient,
 )
 from jaxrob._codec import Array, Layout, document, from_json, to_json
 from jaxrob._dataset import Dataset, check_labels_below, given_images
@@ -380,13 +380,14 @@ def _checked_attackable(
     check_has_classes(classifier)
     info = trace_info(classifier, shape[1:])
     check_labels_below(data.labels, info.num_classes, "labels")
-    if (obstacle := gradient_obstacle(classifier, shape[1:])) is not None:
+    try:
+        return with_gradient(classifier, shape[1:]), info
+    except Exception as error:  # The user's code may raise anything.
         raise ValueError(
             "classifier must be differentiable in its images, because an attack "
             "follows gradients; one that runs on the host (Classifier.from_host) is "
-            f"not: {obstacle}"
-        )
-    return classifier, info
+            f"not: {error}"
+        ) from error
 
 
 def _answers(

@@ -75,7 +75,13 @@ class Network(NamedTuple):
     def trained(self, key: jax.Array, images: jax.Array) -> Any:
         params, others = self.start(key, images)
         evaluated = self.evaluate(params, others, images)
-        return params, evaluated, self.train(params, others, images, key)
+
+        def total(params: Any) -> tuple[jax.Array, Any]:
+            returned, after = self.train(params, others, images, key)
+            return returned.sum(), (returned, after)
+
+        # With the gradient, whose rules are in no other trace.
+        return params, evaluated, jax.grad(total, has_aux=True)(params)
 
 
 def network_of(module: Any) -> Network:

@@ -170,6 +170,24 @@ def test_a_network_without_a_gradient_is_not_called_robust(function, name):
     assert found.attack.vanished.all()
 
 
+def test_the_rule_of_a_derivative_may_change():
+    factor = np.ones(1, np.float32)
+
+    @jax.custom_jvp
+    def passed(images):
+        return jnp.round(images * 255) / 255
+
+    passed.defjvps(lambda change, *_: float(factor[0]) * change)
+    classifier = jaxrob.Classifier(
+        lambda w, images: three_classes(w, passed(images)), SHARP
+    )
+    attack = functools.partial(adversarial.fgsm, epsilon=0.1)
+    assert not attack(classifier, FLAT_IMAGES, FLAT_LABELS).vanished.any()
+    factor[:] = 0
+    with pytest.warns(jaxrob.RobustnessWarning, match="vanishes at 20 of 20"):
+        attack(classifier, FLAT_IMAGES, FLAT_LABELS)
+
+
 def test_another_attack_that_had_a_gradient_and_failed_says_something():
     found = adversarial.fgsm(
         jaxrob.Classifier(three_classes, SHARP), FLAT_IMAGES, FLAT_LABELS, epsilon=1e-6

@@ -35,8 +35,7 @@ def network(seed=0, num_classes=4):
 
 def two_classes(scale=1.0, seed=0):
     """A linear classifier, and the vector and offset of class 1's log odds."""
-    rng = np.random.default_rng(seed)
-    w = (scale * rng.normal(size=(SIZE, 2))).astype(np.float32)
+    w = (scale * np.random.default_rng(seed).normal(size=(SIZE, 2))).astype(np.float32)
     b = (-0.5 * w.sum(axis=0)).astype(np.float32)  # grey is undecided
     return jaxrob.Classifier(linear, {"w": w, "b": b}), w[:, 1] - w[:, 0], b[1] - b[0]
 

@@ -147,6 +147,23 @@ def test_a_checkpoint_is_of_one_training(tmp_path):
             train(Network(2), **given | changes)
 
 
+def test_a_checkpoint_is_of_one_gradient(tmp_path):
+    factor = np.ones(1, np.float32)
+    passed = jax.custom_jvp(lambda values: jnp.round(values))
+    passed.defjvps(lambda change, *_: float(factor[0]) * change)
+
+    class Rounded(nn.Module):
+        @nn.compact
+        def __call__(self, x, train: bool = False):
+            return nn.Dense(2)(passed(nn.Dense(4)(x.reshape(len(x), -1))))
+
+    given = {"epochs": 1, "checkpoint": tmp_path / "a"}
+    assert same(train(Rounded(), **given), train(Rounded(), **given))
+    factor[:] = 0
+    with pytest.raises(ValueError, match="of another module"):
+        train(Rounded(), **given)
+
+
 def test_nothing_is_kept_of_a_loss_that_is_no_longer_finite(tmp_path):
     diverging = {"optimizer": optax.sgd(1e38), "epochs": 3}
     with pytest.raises(FloatingPointError, match="epoch 1"):
