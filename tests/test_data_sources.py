@@ -225,11 +225,11 @@ def test_class_names_travel():
         {"classes": np.array(NAMES, "S")},
         {"class_to_idx": dict(zip(NAMES, np.arange(3)))},
         {"class_to_idx": dict(zip(NAMES[::-1], (2, 1, 0)))},
+        {"classes": NAMES[::-1], "target_transform": lambda number: 2 - number},
         {"datasets": [Indexed([], classes=NAMES)] * 2},
         {"dataset": Indexed([], dataset=Indexed([], classes=NAMES))},
     ):
-        found = Dataset.from_items(Indexed(pairs(), **carried))
-        assert found.class_names == NAMES
+        assert Dataset.from_items(Indexed(pairs(), **carried)).class_names == NAMES
     synonyms = Indexed(pairs(), classes=[("tench", "Tinca tinca"), ("owl",), ("cat",)])
     assert Dataset.from_items(synonyms).class_names[0] == "tench, Tinca tinca"
     assert Dataset.from_items(synonyms, NAMES).class_names == NAMES
@@ -237,6 +237,7 @@ def test_class_names_travel():
     for none in (
         pairs(),
         Indexed(pairs(), features={}),
+        Indexed(pairs(), classes=NAMES, target_transform=lambda number: number // 2),
         *(Indexed(pairs(), classes=one) for one in (3, np.arange(3), {"owl": 4})),
     ):
         assert Dataset.from_items(none).class_names is None

@@ -1,5 +1,6 @@
 """Batches and items of other libraries' data sources, as arrays."""
 
+import contextlib
 import dataclasses
 import itertools
 import sys
@@ -153,8 +154,13 @@ def class_names_of(
     if found := next(filter(None, map(_class_names, own)), None):
         numbers = own[-1]
         if isinstance(numbers, Mapping) and {*numbers} == {*found}:
-            return tuple(sorted(found, key=numbers.__getitem__))
-        return found
+            found = tuple(sorted(found, key=numbers.__getitem__))
+        number = getattr(source, "target_transform", None) or int
+        with contextlib.suppress(Exception):  # The user's code may raise anything.
+            numbers = [int(number(at)) for at in range(len(found))]
+            if sorted(numbers) == [*range(len(found))]:
+                return tuple(name for _, name in sorted(zip(numbers, found)))
+        return None
     parts = getattr(source, "datasets", None)  # Of several, one after the other.
     if not isinstance(parts, list | tuple):
         parts = [getattr(source, "dataset", None)]

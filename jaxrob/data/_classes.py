@@ -24,9 +24,11 @@ _Parts = tuple[str, ...]
 # First cells of a header that need no word.
 _HEADERS = re.compile(r"(file|image|img|picture|path|name|id|[ _-])+", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-# Numbers in quotes, brackets, bytes or a tensor's text, other scripts, base 16.
+# In quotes, brackets, bytes or a tensor's text, other scripts, base 16, one-hot.
 _WRAPPED = re.compile(
-    r"0x[\da-f]+|\W*([\w.]+\(|b['\"])?\W*\d+([.,]0*)?(,.*\))?\W*", re.IGNORECASE
+    r"0x[\da-f]+|\W*([\w.]+\(|b['\"])?\W*\d+([.,]0*)?(,.*\))?\W*|"
+    r"\W*((0|1|false|true)[\s,;.]+)+(0|1|false|true)\W*",
+    re.IGNORECASE,
 )
 _COMMA = re.compile(r"^([+-]?[0-9]+),([0-9]+)$")
 
@@ -84,7 +86,7 @@ def numbered(
         names = tuple(sorted(set(classes)))
         if len(names) > 1 and all(map(_WRAPPED.fullmatch, names)):
             raise ValueError(
-                f"{places[0]}: {classes[0][:40]!r} is an integer in another form. "
+                f"{places[0]}: {classes[0][:40]!r} is an index in another form. "
                 "Write it plainly, or list the classes: class_names="
             )
         check_sorted(names, path)

@@ -94,8 +94,7 @@ def test_transparency_needs_a_background(tmp_path):
     with pytest.raises(ValueError, match="x.png: transparent in places.*background="):
         one(tmp_path, data)
     expected = [[200, 100, 0], [255, 255, 255], [244, 224, 204]]
-    found = one(tmp_path, data, background="white")
-    np.testing.assert_array_equal(found[0], expected)
+    np.testing.assert_array_equal(one(tmp_path, data, background="white")[0], expected)
     # A mistake of the call, not of the picture.
     with pytest.raises(ValueError, match="transparent in places"):
         one(tmp_path, data, unreadable="leave_out")
@@ -122,8 +121,7 @@ def test_modes(tmp_path):
     np.testing.assert_array_equal(one(tmp_path, encoded(palette))[0], colours)
     data = encoded(palette, transparency=1)
     colours[1] = [255, 255, 255]
-    found = one(tmp_path, data, background="white")
-    np.testing.assert_array_equal(found[0], colours)
+    np.testing.assert_array_equal(one(tmp_path, data, background="white")[0], colours)
 
     data = encoded(Image.new("CMYK", (4, 4), (0, 255, 255, 0)), "JPEG")
     with pytest.warns(RobustnessWarning, match="1 of 1 .* CMYK.* class/x.png"):

@@ -27,8 +27,7 @@ def folder(tmp_path):
     }.items():
         path = tmp_path / "pictures" / f"{name}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        pixels = RANDOM.integers(0, 256, (*shape, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(path)
+        Image.fromarray(RANDOM.integers(0, 256, (*shape, 3), dtype=np.uint8)).save(path)
     return tmp_path / "pictures"
 
 
@@ -228,15 +227,19 @@ def test_npz_files(tmp_path):
         data.npz(path, labels=None)
 
 
+FORMS = "[{}]", "{},0", "{}\0", "{}L", "{}/12", "class {}", "{:#x}"
+
+
 @pytest.mark.parametrize(
-    "form",
+    "texts",
     [
-        "tf.Tensor({}, shape=(), dtype=int64)",
-        *("[{}]", "{},0", "{}\0", "{}L", "{}/12", "class {}", "{:#x}"),
+        *([form.format(number) for number in (10, 2, 1)] for form in FORMS),
+        [f"tf.Tensor({number}, shape=(), dtype=int64)" for number in (10, 2, 1)],
+        *(["[1, 0, 0]", "[0, 1, 0]"], ["1. 0.", "0. 1."], ["[True, False]", "0 1"]),
     ],
+    ids=str,
 )
-def test_integers_in_another_form_are_no_names(form):
-    texts = [form.format(number) for number in (10, 2, 1)]
+def test_integers_in_another_form_are_no_names(texts):
     with pytest.raises(ValueError, match="class_names"):
         _classes.numbered(texts, None, pathlib.Path("labels.csv"), texts)
 
