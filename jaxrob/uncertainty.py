@@ -40,7 +40,7 @@ def aleatoric(log_probabilities: jax.Array) -> jax.Array:
 
     `(1 - mean_t sum_k p_tk**2) / (1 - 1/K)`, the trace of Kwon et al. (2020).
     """
-    largest = _largest(log_probabilities)
+    log_probabilities, largest = _checked(log_probabilities)
     squares = jnp.sum(jnp.exp(2 * log_probabilities), axis=-1)
     return _share((1 - jnp.mean(squares, axis=0)) / largest)
 
@@ -50,7 +50,7 @@ def epistemic(log_probabilities: jax.Array) -> jax.Array:
 
     `mean_t |p_t - p|**2 / (1 - 1/K)`, the trace of Kwon et al. (2020).
     """
-    largest = _largest(log_probabilities)
+    log_probabilities, largest = _checked(log_probabilities)
     samples = jnp.exp(log_probabilities)
     squares = jnp.sum((samples - jnp.mean(samples, axis=0)) ** 2, axis=-1)
     return _share(jnp.mean(squares, axis=0) / largest)
@@ -58,14 +58,14 @@ def epistemic(log_probabilities: jax.Array) -> jax.Array:
 
 def total(log_probabilities: jax.Array) -> jax.Array:
     """Aleatoric and epistemic uncertainty in [0, 1]: `(1 - |p|**2) / (1 - 1/K)`."""
-    largest = _largest(log_probabilities)
+    log_probabilities, largest = _checked(log_probabilities)
     mean = jnp.mean(jnp.exp(log_probabilities), axis=0)
     return _share((1 - jnp.sum(mean**2, axis=-1)) / largest)
 
 
 def predictive_entropy(log_probabilities: jax.Array) -> jax.Array:
     """The entropy of the prediction, `-sum_k p_k log p_k`."""
-    _check(log_probabilities)
+    log_probabilities, _ = _checked(log_probabilities)
     return _entropy(jnp.mean(jnp.exp(log_probabilities), axis=0))
 
 
@@ -74,7 +74,7 @@ def mutual_information(log_probabilities: jax.Array) -> jax.Array:
 
     That of the class and the parameters (Houlsby et al., 2011), known as BALD.
     """
-    _check(log_probabilities)
+    log_probabilities, _ = _checked(log_probabilities)
     samples = jnp.exp(log_probabilities)
     information = _entropy(jnp.mean(samples, axis=0)) - _entropy(samples).mean(axis=0)
     return jnp.maximum(information, 0.0)  # rounding may leave the range
@@ -84,11 +84,6 @@ def unknown_threshold(alpha: float) -> float:
     """The uncertainty above which a prediction is "unknown", 2024 paper, section 3."""
     # As it is written: 1 - 0.9 is less than 0.1.
     return round(1.0 - checked_share("alpha", alpha), 15)
-
-
-def _largest(log_probabilities: jax.Array) -> float:
-    _check(log_probabilities)
-    return 1 - 1 / log_probabilities.shape[-1]
 
 
 def _share(uncertainty: jax.Array) -> jax.Array:
@@ -104,7 +99,8 @@ def _entropy(probabilities: jax.Array) -> jax.Array:
     return -jnp.sum(probabilities * logs, axis=-1)
 
 
-def _check(log_probabilities: jax.Array) -> None:
+def _checked(log_probabilities: jax.Array) -> tuple[jax.Array, float]:
+    """Returns them in float32 at least, and the largest variance of K classes."""
     allowed = "an array [S, ..., K] of floating numbers"
     check_type("log_probabilities", log_probabilities, jax.Array | np.ndarray, allowed)
     if not jnp.issubdtype(log_probabilities.dtype, jnp.floating):
@@ -115,11 +111,11 @@ def _check(log_probabilities: jax.Array) -> None:
             f"log_probabilities must be [S, ..., K] of 2 classes or more; got {shape}"
         )
     # Traced values are unknown. NaN is allowed: it marks rows that are no distribution.
-    if isinstance(log_probabilities, Tracer):
-        return
-    largest = float(jnp.nanmax(log_probabilities))
-    if largest > _SLACK:
+    is_traced = isinstance(log_probabilities, Tracer)
+    if not is_traced and (largest := float(jnp.nanmax(log_probabilities))) > _SLACK:
         raise ValueError(
             f"log_probabilities must be at most 0; got {largest:g} (take "
             "jax.nn.log_softmax of logits, jnp.log of probabilities)"
         )
+    dtype = jnp.promote_types(log_probabilities.dtype, jnp.float32)
+    return log_probabilities.astype(dtype), 1 - 1 / shape[-1]

@@ -10,6 +10,7 @@ from flax import nnx
 import jaxrob
 from jaxrob import adversarial, alterations, bayes, networks, retraining, roma, training
 from jaxrob.data._named import read_idx
+from jaxrob.strategies._strategy import Task, checked_task
 
 from .linear import linear
 
@@ -241,6 +242,15 @@ def test_wrong_keys(key, error):
         jaxrob.evaluate(CLASSIFIER, DATASET, noise, [0.0], key=key)
     with pytest.raises(error, match="key must be"):
         roma.assess(CLASSIFIER, IMAGES, key=key)
+
+
+def test_numbers_of_few_bits_are_taken_as_written():
+    def all_of_them(of):
+        task, bright = Task(0.0, of(0.3), 0.8, of(0.3)), alterations.brightness()
+        pixel = bright(IMAGES[0], of(0.3)).ravel()[0]
+        return jaxrob.Preprocessing(mean=of(0.485)), checked_task(task), pixel
+
+    assert all_of_them(np.float16) == all_of_them(float)
 
 
 def test_keys_of_either_style_are_taken():

@@ -46,6 +46,13 @@ def some_samples(seed, shape):
         return p, np.log(p).astype(np.float32)
 
 
+def test_half_precision_is_not_computed_in():
+    _, log_p = some_samples(0, (9, 2, 500))
+    half = np.float16(np.maximum(log_p, -99))
+    for measure in ALL.values():
+        np.testing.assert_array_equal(measure(half), measure(np.float32(half)))
+
+
 def kwon(samples):
     """The traces of both matrices of Kwon et al., over that of uniform samples."""
     num_classes = samples.shape[-1]
@@ -159,7 +166,7 @@ def test_no_log_probabilities(given, error):
     with pytest.raises(error, match="log_probabilities"):
         uncertainty.total(given)
     # As far as rounding may put them above 0.
-    uncertainty._check(np.array([[1e-4, np.nan]], np.float32))
+    uncertainty._checked(np.array([[1e-4, np.nan]], np.float32))
 
 
 def test_the_threshold_of_the_paper():

@@ -12,6 +12,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from jaxrob._arguments.checks import (
+    as_written,
     check_choice,
     check_hashable,
     check_type,
@@ -302,7 +303,7 @@ def snapshot(tree: Any) -> Any:
 
 
 def _numbers(name: str, value: Any) -> tuple[float, ...]:
-    array = np.atleast_1d(checked_array(name, value, "..."))
+    array = np.atleast_1d(as_written(checked_array(name, value, "...")))
     if array.ndim != 1 or not array.size:
         raise ValueError(
             f"{name} must be a number, or one for each channel; got the shape "

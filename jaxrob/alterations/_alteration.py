@@ -11,6 +11,7 @@ import numpy as np
 from jax.core import Tracer
 
 from jaxrob._arguments.checks import (
+    as_written,
     check_ascending,
     check_type,
     checked_array,
@@ -227,6 +228,7 @@ class Alteration:
     ) -> jax.Array:
         """Alters one image."""
         check_level(self, level)
+        level = level if isinstance(level, Tracer) else as_written(level)
         level = jnp.asarray(level, jnp.float32)
         return self.at_level(self.prepared(image, key), level)
 

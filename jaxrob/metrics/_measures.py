@@ -453,11 +453,14 @@ def expected_calibration_error(
         outside [0, 1], or as `risk_coverage`.
     """
     num_bins = checked_integer("num_bins", num_bins, at_least=1)
+    given = getattr(confidence, "dtype", np.dtype(float))
     confidence, correct = _checked_answers(confidence, correct)
     outside = (confidence < 0) | (confidence > 1 + _SLACK)
     if outside.any():
         raise ValueError(f"confidence must lie in [0, 1]; got {confidence[outside][0]}")
     inner = np.linspace(0, 1, num_bins + 1)[1:-1]
+    if given.kind not in "iub":  # A float32 of 0.6 is above 0.6.
+        inner = inner.astype(given).astype(float)
     errors = []
     for sure, right in zip(np.minimum(confidence, 1), correct):
         bins = np.searchsorted(inner, sure)

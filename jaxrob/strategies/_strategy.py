@@ -280,7 +280,7 @@ def check_strategy(strategy: Any) -> None:
 
 def checked_task(task: Any) -> Task:
     check_type("task", task, Task, "a jaxrob.strategies.Task")
-    rows = [np.ravel(one).tolist() for one in task[:2]]
+    rows = [[*np.ravel(one)] for one in task[:2]]
     if np.ndim(task.lower) > 1 or len(rows[0]) != len(rows[1]) or not rows[0]:
         raise ValueError(
             "(task.lower, task.upper) must be numbers, or tuples of as many numbers as "
@@ -291,10 +291,9 @@ def checked_task(task: Any) -> Task:
     if number is not None:
         number = checked_integer("task.num_images", number, at_least=1)
     if identity is not None:
-        one = np.ravel(identity).tolist()
         identity = tuple(
             checked_number("task.identity", value, at_least=lower, at_most=upper)
-            for value, (lower, upper) in zip(one, ends, strict=True)
+            for value, (lower, upper) in zip(np.ravel(identity), ends, strict=True)
         )
     lower, upper = zip(*ends)
     if np.ndim(task.lower) == 0:

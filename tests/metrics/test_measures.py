@@ -430,6 +430,8 @@ def test_confidence_may_be_infinite_and_a_certain_one_rounded_up():
     )
     above = np.nextafter(np.float32(1), np.float32(2))
     assert metrics.expected_calibration_error([[above]], [[True]])[0] == 0
+    error = metrics.expected_calibration_error(np.float32([[0.6, 0.55]]), [[1, 0]], 10)
+    assert error[0] == pytest.approx(0.075)
 
 
 @pytest.mark.parametrize(

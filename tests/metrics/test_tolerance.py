@@ -90,8 +90,7 @@ def test_the_papers_setting_is_half_and_half_the_relative_accuracy():
     levels, values = np.linspace(0, 2, 21), np.linspace(0.98, 0.3, 21)
     got = tolerance_robustness(levels, values, 0.0, "linear", nominal=0.98)
     assert got == pytest.approx(1 / 2 + (0.98 + 0.3) / 2 / 0.98 / 2)
-    nothing = tolerance_robustness(levels, 0 * values, 0.0, "linear", nominal=0.98)
-    assert nothing == 0.5
+    assert tolerance_robustness(levels, 0 * values, 0.0, "linear", nominal=0.98) == 0.5
 
 
 def test_a_users_functions():
