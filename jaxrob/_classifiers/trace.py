@@ -66,7 +66,8 @@ def with_gradient(classifier: Classifier, image_shape: tuple[int, ...]) -> Class
     def total(images: jax.Array, classifier: Classifier, keys: jax.Array) -> jax.Array:
         return classifier.raw_outputs(images, keys).sum()
 
-    (images, keys), own = inputs_of(image_shape), classifier.apply_fn
+    images, keys = inputs_of(image_shape)
+    own = fingerprinted_classifier(classifier, image_shape).apply_fn
     shapes = jax.tree.map(abstract, classifier)
     program, _ = traced(jax.grad(total), images, shapes, keys)
     assert isinstance(own, Fingerprinted)
