@@ -194,8 +194,7 @@ def pytest_testnodedown(node):
 def pytest_terminal_summary(terminalreporter, config):
     if UNIT in config.stash:
         number = cost.programs() + sum(compiled)
-        said = cost.report(took, number, config.stash[UNIT])
-        terminalreporter.write_line(said)
+        terminalreporter.write_line(cost.report(took, number, config.stash[UNIT]))
 
 
 def pytest_collection_modifyitems(config, items):

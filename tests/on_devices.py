@@ -181,8 +181,7 @@ def measured_alone(mesh, predicted):
     data, classifier = make_data(), make_classifier()
     few = data.images[:13], predicted[:13]
     attacked = adversarial.lbfgs(classifier, *few, target_confidence=0.6, mesh=mesh)
-    module = MLP(features=(8,), num_classes=4)
-    posterior = bayes.svi(module, data, **training_on(mesh))
+    posterior = bayes.svi(MLP(features=(8,), num_classes=4), data, **training_on(mesh))
     return {
         "lbfgs success": attacked.success,
         "lbfgs distance": attacked.distance,

@@ -50,8 +50,7 @@ def grouped():
     number = sizes.sum()
     scanner = np.where(rng.random(number) < 0.5, "A", "B")
     age = rng.integers(20, 90, number).astype(float)
-    metadata = {"scanner": scanner, "age": age}
-    return data(sizes, rng, groups="patient", metadata=metadata)
+    return data(sizes, rng, groups="patient", metadata={"scanner": scanner, "age": age})
 
 
 def test_groups_widen_what_is_said_of_images_to_come_alone(grouped):

@@ -112,8 +112,7 @@ def test_a_score_of_right_answers_is_the_accuracy(how):
     if how:
         assert ours.sampling.status == theirs.sampling.status
         np.testing.assert_array_equal(ours.sampling.sides, theirs.sampling.sides)
-    read = jaxrob.Assessment.from_json(ours.to_json())
-    assert read.to_json() == ours.to_json()
+    assert jaxrob.Assessment.from_json(ours.to_json()).to_json() == ours.to_json()
 
 
 @pytest.mark.parametrize("function", [jnp.asarray, lambda some: np.array(some)])

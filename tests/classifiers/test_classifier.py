@@ -378,8 +378,7 @@ def test_outputs_whose_logarithms_are_equal_keep_their_order(kind):
 
 @pytest.mark.parametrize("scale", [1.0, 1e38])
 def test_softmax_of_logits_of_any_size_equals_float64_s(scale):
-    random = np.random.default_rng(1)
-    logits = np.float32(random.normal(size=(64, 5)) * scale / 4)
+    logits = np.float32(np.random.default_rng(1).normal(size=(64, 5)) * scale / 4)
     exact = logits.astype(np.float64)
     exact = np.exp(exact - exact.max(axis=1, keepdims=True))
     exact /= exact.sum(axis=1, keepdims=True)

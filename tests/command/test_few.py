@@ -156,8 +156,7 @@ def test_a_plan_may_say_it(few, tmp_path):
     path.write_text(PLAN)
     report = tmp_path / "report.md"
     assert few(f"--plan={path}", f"--report={report}")[0] == 0
-    found = reporting.read_results(tmp_path / "results")
-    (one,) = found.assessments
+    (one,) = reporting.read_results(tmp_path / "results").assessments
     assert one.sampling.half_width == 0.05 and not one.sampling.curtail
     text = report.read_text()
     assert "half width 0.05" in text and "differ from the plan" not in text

@@ -84,8 +84,7 @@ def test_a_tpu_takes_as_many_rows_as_its_chip_holds(
 )
 def test_blocks_where_levels_are_batched(levels, images):
     gpu, cpu = mesh_of("gpu", "H100"), mesh_of("cpu", "cpu")
-    small = types.SimpleNamespace(operations=2 * 10**7)
-    about = small, (50, 50, 3), levels
+    about = types.SimpleNamespace(operations=2 * 10**7), (50, 50, 3), levels
     assert execution.rows_of_a_level(16384, *about, gpu) == images
     # Few rows, of a large network, are not divided.
     assert execution.rows_of_a_level(100, *about, gpu) == 100

@@ -177,8 +177,7 @@ def test_roma_goes_on(tmp_path):
 def with_record(path, change, number=1):
     """Writes the journal anew with one record changed, and its checksum right."""
     lines = path.read_bytes().splitlines(keepends=True)
-    record = json.loads(lines[number].partition(b" ")[2])
-    changed = change(record)
+    changed = change(json.loads(lines[number].partition(b" ")[2]))
     text = changed if isinstance(changed, bytes) else json.dumps(changed).encode()
     lines[number] = journal_line(text)
     path.write_bytes(b"".join(lines))

@@ -44,8 +44,7 @@ def by_evaluate(classifier, dataset=DATA):
 
 def by_assess(classifier, dataset=DATA):
     few = strategies.Uniform(3)
-    found = jaxrob.assess(classifier, dataset, BRIGHTNESS, 0.0, strategy=few)
-    return found.warnings
+    return jaxrob.assess(classifier, dataset, BRIGHTNESS, 0.0, strategy=few).warnings
 
 
 def by_roma(classifier, dataset=DATA):
@@ -187,8 +186,7 @@ class TestPixelsOfBytes:
     )
     def test_is_seen_in_every_call(self, call):
         for _ in range(2):
-            classifier = OF_BYTES["function"]()
-            check_warned(call, classifier, "0 to 255")
+            check_warned(call, OF_BYTES["function"](), "0 to 255")
 
     def test_without_labels(self):
         data = jaxrob.Dataset(np.uint8(255 * IMAGES), None)
@@ -197,8 +195,7 @@ class TestPixelsOfBytes:
 
     @pytest.mark.slow
     def test_networks_that_are_silent(self):
-        random = np.random.default_rng(2)
-        weights = random.normal(size=(64, 4))
+        weights = np.random.default_rng(2).normal(size=(64, 4))
 
         def rightly_scaled(scale, images):
             return of_bytes(scale, 255 * images)
@@ -264,8 +261,7 @@ class TestTrainingMode:
                 return jax.nn.one_hot(rows.argmax(axis=1), 4)
             return rows * 1e6
 
-        random = np.random.default_rng(1)
-        images = np.float32(random.random((200, 8, 8, 1)))
+        images = np.float32(np.random.default_rng(1).random((200, 8, 8, 1)))
         images[0] = 1
         data = jaxrob.Dataset(images, np.arange(200) % 4)
         with pytest.warns(RobustnessWarning, match="left in training mode"):

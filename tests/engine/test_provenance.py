@@ -53,8 +53,7 @@ def test_other_variables_are_another_classifier():
     one = fingerprint(classifier())
     assert fingerprint(classifier()) == one
     assert fingerprint(classifier(value=2.0)) != one
-    sigmoid = Classifier(linear, classifier().variables, "sigmoid")
-    assert fingerprint(sigmoid) != one
+    assert fingerprint(Classifier(linear, classifier().variables, "sigmoid")) != one
 
 
 def test_a_data_set_is_the_same_in_any_batches():
@@ -67,8 +66,7 @@ def test_a_data_set_is_the_same_in_any_batches():
     assert dataset_fingerprint(Dataset(jnp.asarray(IMAGES), LABELS)) == whole
     assert dataset_fingerprint(Dataset(IMAGES, 1 - LABELS)) != whole
     assert dataset_fingerprint(Dataset(IMAGES[::-1], LABELS)) != whole
-    turned = Dataset(IMAGES.reshape(7, 1, 9, 1), LABELS)
-    assert dataset_fingerprint(turned) != whole
+    assert dataset_fingerprint(Dataset(IMAGES.reshape(7, 1, 9, 1), LABELS)) != whole
 
 
 def test_it_is_json_and_holds_the_key():

@@ -211,8 +211,7 @@ class TestJournal:
 
     def test_the_two_orders_do_not_mix(self, tmp_path):
         path = tmp_path / "journal"
-        classifier = CLASSIFIERS["plain"]()
-        given = classifier, DATASET, BRIGHTNESS, [0.25]
+        given = CLASSIFIERS["plain"](), DATASET, BRIGHTNESS, [0.25]
 
         def curve(journal):
             return jaxrob.evaluate(*given, key=KEY, journal=journal, batch_size=BLOCK)
@@ -258,8 +257,7 @@ FORTY = DATASET[:40]
 
 
 def evaluate(data=FORTY, levels=(0.0, 0.1, 0.5), **settings):
-    classifier = CLASSIFIERS["plain"]()
-    return jaxrob.evaluate(classifier, data, BRIGHTNESS, levels, **settings)
+    return jaxrob.evaluate(CLASSIFIERS["plain"](), data, BRIGHTNESS, levels, **settings)
 
 
 @pytest.mark.parametrize("fastest", [1, 2, 4, 16, 64, 128])
@@ -355,8 +353,7 @@ def test_the_real_step_is_timed(monkeypatch):
     monkeypatch.setattr(queue, "_LARGEST_SHARE", 10.0)
     monkeypatch.setattr(queue, "_timed", lambda run: timed.append(1) or timed_once(run))
     found = evaluate()
-    reference = evaluate(batch_size=40)
-    np.testing.assert_array_equal(found.predicted, reference.predicted)
+    np.testing.assert_array_equal(found.predicted, evaluate(batch_size=40).predicted)
     assert timed
     noted.cache_clear()
 

@@ -81,8 +81,7 @@ def test_one_that_depends_on_the_batch_is_warned_of(where):
 
 def test_integers_beyond_jax_s_are_refused_on_the_devices():
     data = jaxrob.Dataset(IMAGES, np.full((20, 1), 2**31))
-    found = values(lambda _, ids: np.asarray(ids)[:, 0] > 0, [0.0], data=data)
-    assert found == [1]
+    assert values(lambda _, ids: np.asarray(ids)[:, 0] > 0, [0.0], data=data) == [1]
     with pytest.raises(ValueError, match="labels"):
         values(lambda _, ids: ids[:, 0] > 0, [0.0], data=data)
 

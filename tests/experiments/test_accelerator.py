@@ -104,8 +104,7 @@ ENTRY %main (x: f32[8,6,6,CHANNELS], k: f32[32,3,3,CHANNELS]) -> f32[8,6,6,32] {
     kernel = cost(16)
     moved = 4 * (8 * 36 * 16 + 32 * 9 * 16 + 8 * 36 * 32)
     assert kernel.num_bytes == moved
-    at_least = max(kernel.flops / 60e12, moved / 3.35e12)
-    assert kernel.seconds == pytest.approx(at_least)
+    assert kernel.seconds == pytest.approx(max(kernel.flops / 60e12, moved / 3.35e12))
 
 
 @pytest.mark.parametrize(
@@ -132,8 +131,7 @@ def test_a_compiled_loop_is_counted_by_hand():
 
         return jax.lax.fori_loop(0, turns, once, x)
 
-    text = jax.jit(f).lower(square).compile().as_text()
-    cost = costs.cost_of(text, GPU)
+    cost = costs.cost_of(jax.jit(f).lower(square).compile().as_text(), GPU)
     assert cost.unknown_loops == 0
     assert cost.flops == turns * (inner + 1) * 2 * n**3
 
@@ -156,13 +154,11 @@ def test_programs_run_where_there_is_a_device():
     program = step(network, alterations_by_name()["brightness"], mesh)
     compiled = compiling.compile_for(program, GPU, mesh)
     assert compiling.seconds(program, compiled.executable) > 0
-    levels = compiling.arguments(program)[5]
-    np.testing.assert_allclose(levels, [-0.5, 0.5])
+    np.testing.assert_allclose(compiling.arguments(program)[5], [-0.5, 0.5])
 
 
 def test_the_page_shows_the_figures_kept():
-    lines = list(measured.markdown(measured.kept("h100")))
-    table = "\n".join(lines)
+    table = "\n".join(list(measured.markdown(measured.kept("h100"))))
     assert table in PAGE.read_text(), f"the page's table should be\n{table}"
 
 

@@ -132,8 +132,7 @@ def test_failing_level():
         ((0.7, 0.6, 0.5, 0.4), 0.0),
         ((0.8, 0.8, 0.8, 0.6), 2.5),
     ):
-        found = cells.failing(levels, np.array(values), 0.7)
-        assert found == pytest.approx(expected)
+        assert cells.failing(levels, np.array(values), 0.7) == pytest.approx(expected)
 
 
 def test_holm_adjusts_as_r_does():
@@ -339,8 +338,7 @@ def test_the_script(run, tmp_path):
     code, out, err = run("pins.py", f"--keep={path}", *asked)
     assert code == 0 and "2 cases" not in err, err
     document = json.loads(path.read_text())
-    value = document["cases"]["measuring.calibration"]["value"]
-    value["area"]["digest"] = "another"
+    document["cases"]["measuring.calibration"]["value"]["area"]["digest"] = "another"
     path.write_text(json.dumps(document))
     code, out, err = run("pins.py", f"--compare={path}", *asked)
     assert code == 1 and "measuring.calibration: 1 differences" in out
@@ -409,8 +407,7 @@ DRAWS = 60_000
 
 @pytest.mark.slow
 def test_regions_are_as_probable_as_they_are_said_to_be():
-    rng = np.random.default_rng(0)
-    u = rng.uniform(-1, 1, (DRAWS, 10)).astype(np.float32)
+    u = np.random.default_rng(0).uniform(-1, 1, (DRAWS, 10)).astype(np.float32)
     images = (0.5 + EPSILON * u).reshape(DRAWS, 10, 1, 1)
     logits = jax.jit(rare_regions._logits)
     regions = rare_regions.FOUND_WITH + rare_regions.LEFT_ASIDE

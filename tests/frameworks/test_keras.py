@@ -72,8 +72,7 @@ def test_the_classifier_is_a_snapshot_and_compiles_once():
     net.layers[0].trainable = False
     after = evaluated(classifier, level=0.3)
     np.testing.assert_array_equal(before.confidence, after.confidence)
-    new = evaluated(net, level=0.3)
-    assert (new.confidence != before.confidence).any()
+    assert (evaluated(net, level=0.3).confidence != before.confidence).any()
     assert step.answer_at_levels._cache_size() == compiled
 
 

@@ -69,8 +69,7 @@ def test_classes_of_a_function_of_jax_are_found_while_a_program_is_traced():
 
 @pytest.mark.slow
 def test_roma_fills_the_batches(counted):
-    classifier = on_host(counted, batch_size=64)
-    found = jaxrob.roma.assess(classifier, IMAGES[:3], **FEW)
+    found = jaxrob.roma.assess(on_host(counted, batch_size=64), IMAGES[:3], **FEW)
     assert set(counted.seen) == {64}
     assert (found.plr >= 0).all()
 
@@ -100,8 +99,7 @@ def test_errors_from_within_a_compiled_program_come_out_too(counted):
         return counted(images)
 
     with pytest.raises(Unlucky) as caught:
-        classifier = on_host(fail_later, batch_size=64)
-        jaxrob.roma.assess(classifier, IMAGES[:3], **FEW)
+        jaxrob.roma.assess(on_host(fail_later, batch_size=64), IMAGES[:3], **FEW)
     assert "batch of the shape" in caught.value.__notes__[0]
 
 

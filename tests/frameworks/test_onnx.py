@@ -92,8 +92,7 @@ def test_outputs_are_read_from_the_last_operation(tmp_path):
     # Labels, and what they were made of, as skl2onnx writes them.
     model = onnx.load(save(path, "Softmax"))
     model.graph.node.append(helper.make_node("ArgMax", ["y1"], ["label"], axis=1))
-    kind = onnx.TensorProto.INT64
-    label = helper.make_tensor_value_info("label", kind, ["N", 1])
+    label = helper.make_tensor_value_info("label", onnx.TensorProto.INT64, ["N", 1])
     both = [label, *model.graph.output]
     del model.graph.output[:]
     model.graph.output.extend(both)
@@ -120,8 +119,7 @@ def test_a_fixed_batch_is_filled(tmp_path):
 
 def test_channels_last_is_read_from_the_shape(tmp_path):
     path = save(tmp_path / "net.onnx", shape=("N", 6, 6, 3))
-    classifier = jaxrob.Classifier.from_onnx(path)
-    curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+    curve = jaxrob.evaluate(jaxrob.Classifier.from_onnx(path), DATA, BRIGHTNESS, [0.0])
     truth = (IMAGES / np.float32(255)).reshape(20, -1) @ WEIGHTS
     np.testing.assert_array_equal(curve.predicted[0], truth.argmax(1))
 

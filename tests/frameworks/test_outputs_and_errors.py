@@ -38,8 +38,7 @@ def reds(images):
 
 
 def scored(classifier, score):
-    curve = jaxrob.evaluate(classifier, DATA, BRIGHTER, LEVELS, score=score)
-    return curve.scores
+    return jaxrob.evaluate(classifier, DATA, BRIGHTER, LEVELS, score=score).scores
 
 
 def test_torch_module_with_a_list_for_each_image():

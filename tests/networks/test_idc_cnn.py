@@ -87,8 +87,7 @@ def test_against_numpy(tmp_path):
     variables = load_idc_weights(save(tmp_path / "w.npz", arrays))
     images = np.random.default_rng(1).random((1, 50, 50, 3), np.float32)
     for order, flipped in (("rgb", images), ("bgr", images[..., ::-1])):
-        module = IdcCNN(channel_order=order)
-        found = jax.jit(module.apply)(variables, images)
+        found = jax.jit(IdcCNN(channel_order=order).apply)(variables, images)
         expected = reference(arrays, flipped)
         assert np.abs(expected - 0.5).max() < 0.5  # not saturated
         np.testing.assert_allclose(found, expected, atol=2e-5)

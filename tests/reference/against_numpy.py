@@ -35,8 +35,7 @@ def evaluated(found, rng, setting):
     setting.note(f"alpha {alpha}")
     curve = curve.with_unknown(alpha)
     found.equal(curve.alpha, alpha, "curve.alpha")
-    counts = check_curve(found, curve, alpha, pair.alteration.identity)
-    check_measures(found, counts)
+    check_measures(found, check_curve(found, curve, alpha, pair.alteration.identity))
 
 
 def check_reduced(found, curve, truth, pair):

@@ -66,8 +66,7 @@ def fade(image, level):
 
 def cover(image, level):
     """Blackens the first `level` columns, the last of them in part."""
-    covered = np.clip(level - np.arange(image.shape[1]), 0, 1)
-    return image * (1 - covered)[:, None]
+    return image * (1 - np.clip(level - np.arange(image.shape[1]), 0, 1))[:, None]
 
 
 def kill(image, level, begins):

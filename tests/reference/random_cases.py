@@ -57,8 +57,7 @@ class Truth:
 
     def distribution(self, image):
         """`[S, K]`: each sample's probabilities (or scores) of one altered image."""
-        rows = slow.rows_of(self.weights, image)
-        return slow.distributions(rows, self.outputs)
+        return slow.distributions(slow.rows_of(self.weights, image), self.outputs)
 
     def altered(self, pair, i, level):
         if pair.alteration.stochastic:

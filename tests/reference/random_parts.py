@@ -173,8 +173,7 @@ def fade(image, level):
 
 
 def cover(image, level):
-    covered = jnp.clip(level - jnp.arange(image.shape[1]), 0, 1)
-    return image * (1 - covered)[:, None]
+    return image * (1 - jnp.clip(level - jnp.arange(image.shape[1]), 0, 1))[:, None]
 
 
 def kill(image, level, key):
@@ -248,18 +247,15 @@ def faded(rng, shape):
 
 
 def covered(rng, shape):
-    upper = float(shape[1])
-    return Pair(jaxrob.Alteration("cover", cover, 0.0, upper), slow.cover)
+    return Pair(jaxrob.Alteration("cover", cover, 0.0, float(shape[1])), slow.cover)
 
 
 def killed(rng, shape):
-    alteration = jaxrob.Alteration("kill", kill, 0.0, 1.25, stochastic=True)
-    return Pair(alteration, slow.kill)
+    return Pair(jaxrob.Alteration("kill", kill, 0.0, 1.25, stochastic=True), slow.kill)
 
 
 def drifting(rng, shape):
-    alteration = jaxrob.Alteration("trend", trend, -2.0, 3.0, identity=0.0)
-    return Pair(alteration, slow.trend)
+    return Pair(jaxrob.Alteration("trend", trend, -2.0, 3.0, identity=0.0), slow.trend)
 
 
 def rescaled(rng, shape):

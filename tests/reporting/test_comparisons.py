@@ -172,8 +172,7 @@ def test_the_command(tmp_path, capsys):
         write_results(tmp_path / "all" / str(shift), results)
     picture = tmp_path / "ranks.png"
     assert run.main(["rank", str(tmp_path / "all"), f"--figure={picture}"]) == 0
-    out = capsys.readouterr().out
-    assert "could be first: net 1.0" in out
+    assert "could be first: net 1.0" in capsys.readouterr().out
     assert picture.read_bytes().startswith(b"\x89PNG")
     two = [str(tmp_path / "all" / name) for name in ("-1.0", "0.0")]
     assert run.main(["rank", *two, "--confidence_level=0.9"]) == 0

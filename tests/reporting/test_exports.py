@@ -188,8 +188,7 @@ def test_numbers_and_files_of_a_result():
 
 def test_what_is_not_known_is_left_out():
     answers = reports.curve([4.0] * 60, uncertainty=0.9, alpha=0.5)
-    one = reports.assessment(answers=answers, error_bound=None)
-    found = reporting.logged(one)
+    found = reporting.logged(reports.assessment(answers=answers, error_bound=None))
     assert all(math.isfinite(value) for _, value, _ in found.metrics)
     names = {name for name, _, _ in found.metrics}
     assert "gaussian_blur/interval_low" in names

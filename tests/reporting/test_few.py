@@ -213,8 +213,7 @@ def test_results_of_scores_are_kept(tmp_path):
     assert {(each.label, each.predicted) for each in shown} == {(None, None)}
     kept = results(one, pictures=(shown,))
     reporting.write_results(tmp_path / "kept", kept)
-    read = reporting.read_results(tmp_path / "kept")
-    page = reporting.to_html([read])
+    page = reporting.to_html([reporting.read_results(tmp_path / "kept")])
     assert page == reporting.to_html([kept])
     assert f"image {worst[0].index}, error {100 * min(scores[changed]):.1f} %" in page
     folder = str(tmp_path / "kept")

@@ -189,8 +189,7 @@ def test_any_names_of_alterations(tmp_path):
     reporting.write_results(folder, reporting.Results(None, None, some))
     after = reporting.read_results(folder)
     assert tuple(one.alteration for one in after.assessments) == NAMES
-    files = {name.casefold() for name in content(folder)}
-    assert len(files) == len(NAMES) + 1
+    assert len({name.casefold() for name in content(folder)}) == len(NAMES) + 1
     assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {
         *(content(folder)),
         ".lock",

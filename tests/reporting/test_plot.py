@@ -158,8 +158,7 @@ def test_networks_that_coincide_are_distinguishable():
     for part in ("get_linestyle", "get_color", "get_marker"):
         assert len({str(getattr(line, part)()) for line in found}) == 3
     axes.figure.canvas.draw()  # No formula is seen in a name.
-    legend = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert len(legend) == 3
+    assert len([text.get_text() for text in axes.get_legend().get_texts()]) == 3
     # On the picture each of them can be seen.
     from matplotlib import colors
 
@@ -208,6 +207,5 @@ def test_categories_of_roma():
     axes = reporting.plot_categories(result, made.NAMES)
     labels = [text.get_text() for text in axes.get_yticklabels()]
     assert labels[0] == "dog (10 of 10)" and len(labels) == 3
-    found = axes.lines[0].get_xdata()
-    np.testing.assert_allclose(found[0], 1 - chance[1::3].mean())
+    np.testing.assert_allclose(axes.lines[0].get_xdata()[0], 1 - chance[1::3].mean())
     assert len(axes.collections[0].get_segments()) == 3

@@ -373,8 +373,7 @@ def page_of(tmp_path, *found):
 def test_the_numbers_are_read_back_to_the_bit(tmp_path):
     one = made.assessment()
     page = page_of(tmp_path, made.results((one,)))
-    data = read_report(page)
-    (network,) = data["networks"]
+    (network,) = read_report(page)["networks"]
     (stored,) = network["assessments"]
     assert stored["robustness"] == one.robustness
     assert stored["confidence_interval"] == list(one.confidence_interval)

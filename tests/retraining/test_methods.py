@@ -160,8 +160,7 @@ def test_the_limited_methods_find_what_is_weak(original, retrained):
 def test_the_original_is_trained_where_none_is_given(tmp_path):
     settings = {"threshold": 0.9, "checkpoint": tmp_path / "second"}
     name, both = "limited_network_parallelization", [BRIGHTNESS, BLUR]
-    joined = retrain(name, grey_and_light(200), both, **settings)
-    first, second = joined.variables
+    first, second = retrain(name, grey_and_light(200), both, **settings).variables
     assert robustness(first) < robustness(second)
     assert (tmp_path / "second-original").exists()
 

@@ -100,8 +100,7 @@ def test_every_epoch_and_step_draws_anew():
 
 
 def test_half_of_the_images_for_each_alteration():
-    dataset = numbered(101)
-    one, other = on_half(dataset.images.shape, [ADD, SHIFT], KEY)
+    one, other = on_half(numbered(101).images.shape, [ADD, SHIFT], KEY)
     assert len(one.images) == len(set(one.images)) == len(other.images) == 50
     assert (one.copies, other.copies) == (4, 2)
     assert set(one.images) != set(other.images)
@@ -123,14 +122,12 @@ def test_the_grid_of_the_authors_scripts():
         levels = np.round(2 * values / scale) / 2
         found, times = np.unique(levels, return_counts=True)
         assert list(found) == expected and set(times) == {8}
-        row = np.round(values - scale * levels).astype(int)
-        assert (row % 7 == labels).all()
+        assert (np.round(values - scale * levels).astype(int) % 7 == labels).all()
 
 
 def test_the_worst_of_several_levels():
     dataset = numbered(400)
-    parts = on_half(dataset.images.shape, [SHIFT], KEY)
-    batches = mixture(parts, candidates=4)(100)
+    batches = mixture(on_half(dataset.images.shape, [SHIFT], KEY), candidates=4)(100)
 
     def losses(images, labels):
         assert images.shape == (400, 1) and labels.shape == (400,)
@@ -170,8 +167,7 @@ def test_images_are_altered_as_the_alteration_does(make):
 
 
 def train(**settings):
-    rng = np.random.default_rng(0)
-    images = rng.integers(0, 256, (50, 4, 4, 1)).astype(np.uint8)
+    images = np.random.default_rng(0).integers(0, 256, (50, 4, 4, 1)).astype(np.uint8)
     return data_augmentation(
         # It has everything that has a state: dropout's keys, batch statistics.
         Network(3),
@@ -213,8 +209,7 @@ ORIGINALS = 210_593
 
 def test_copies_as_table_two():
     assert tuple(map(copies, presets.cnn_2020())) == TIMES
-    below = Alteration("below", lambda image, level: image, -1.0, 0.0, 0.0)
-    assert copies(below) == 2
+    assert copies(Alteration("below", lambda image, level: image, -1.0, 0.0, 0.0)) == 2
 
 
 def test_sizes_as_table_three():

@@ -278,8 +278,7 @@ def test_normal_below_is_scipys_critical_value():
             bent = middle
         else:
             straight = middle
-    found = corrected(normal + bent * normal**2)
-    assert found == pytest.approx(NORMAL_BELOW, abs=6e-4)
+    assert corrected(normal + bent * normal**2) == pytest.approx(NORMAL_BELOW, abs=6e-4)
 
 
 @pytest.mark.parametrize(

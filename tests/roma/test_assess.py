@@ -30,8 +30,7 @@ IMAGES = RNG.integers(0, 256, (20, *SHAPE), dtype=np.uint8)
 def network(variables, images):
     """A small nonlinear network of four classes."""
     first, second = variables
-    hidden = jnp.tanh((images.reshape(len(images), -1) - 0.5) @ first)
-    return hidden @ second
+    return jnp.tanh((images.reshape(len(images), -1) - 0.5) @ first) @ second
 
 
 CLASSIFIER = jaxrob.Classifier(network, (FIRST, SECOND))

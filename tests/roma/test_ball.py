@@ -31,8 +31,7 @@ def drawn(keys, perturbation, *, shape):
 
 def changes(perturbation, shape):
     """`[DRAWS, d]` changes of an image, in units of epsilon."""
-    keys = jax.random.split(jax.random.key(0), DRAWS)
-    found = drawn(keys, perturbation, shape=shape)
+    found = drawn(jax.random.split(jax.random.key(0), DRAWS), perturbation, shape=shape)
     return np.asarray(found, np.float64).reshape(DRAWS, -1) / EPSILON
 
 
@@ -101,8 +100,7 @@ SLOW = pytest.mark.slow
     [("linf", (8, 8, 1)), ("l1", (8, 8, 1)), *((norm, (2, 4, 1)) for norm in NORMS)],
 )
 def test_moves_are_reversible_and_change_what_they_should(norm, shape):
-    keys = jax.random.split(jax.random.key(2), DRAWS)
-    found = pairs(keys, norm=norm, shape=shape)
+    found = pairs(jax.random.split(jax.random.key(2), DRAWS), norm=norm, shape=shape)
     old, new = (np.asarray(a).reshape(DRAWS, -1) for a in found)
     for u in (old, new):
         check_uniform(np.float64(u), norm)

@@ -283,8 +283,7 @@ def test_categories_with_few_answers_or_none():
     np.testing.assert_array_equal(np.isnan(found.plr_all), [True, False, False])
     off = ~np.eye(3, dtype=bool)
     assert np.isnan(found.welch[off]).all() and np.isnan(found.binomial[off]).all()
-    hits = np.array([50, 0, 0, 0, 0, 0])
-    found = compare_categories(plr, hits, 100, categories)
+    found = compare_categories(plr, np.array([50, 0, 0, 0, 0, 0]), 100, categories)
     assert found.plr_all[0] == pytest.approx(0.75)
 
 

@@ -88,8 +88,7 @@ def misses(plr, categories, seeds, half_width):
 @pytest.mark.slow
 def test_all_intervals_hold_together():
     plr = np.concatenate([*SHAPES.values()])
-    categories = np.repeat(np.arange(5), NUMBER)
-    missed, seen = misses(plr, categories, range(500, 530), 0.08)
+    missed, seen = misses(plr, np.repeat(np.arange(5), NUMBER), range(500, 530), 0.08)
     assert stats.binomtest(missed, 30, 0.05, alternative="greater").pvalue > 0.01
     # What spreads little takes fewer inputs.
     assert seen < 0.6 * len(plr)
@@ -293,8 +292,7 @@ def test_means_are_of_the_level(sure):
     assert (found.interval[:, 1] >= usual.interval[:, 1]).all()
     # The p-values are no intervals.
     np.testing.assert_array_equal(found.welch, usual.welch)
-    population = sure.global_robustness("label", jointly=False)
-    assert population.confidence_level == 0.999
+    assert sure.global_robustness("label", jointly=False).confidence_level == 0.999
     assert sure.global_robustness("label", confidence_level=0.9).confidence_level == 0.9
 
 

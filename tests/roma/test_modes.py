@@ -106,8 +106,7 @@ def test_a_lost_lane_does_not_put_off_the_others():
     # One alone, which seems next to the middle, and two modes of ten searches each.
     divergence = np.repeat([0.5, 14.0], [1, 20])
     searches = searches_along([0] + [1] * 10 + [2] * 10, divergence)
-    labels = _labels(searches, 0.7)
-    assert sorted(np.bincount(labels)) == [1, 10, 10]
+    assert sorted(np.bincount(_labels(searches, 0.7))) == [1, 10, 10]
     # Nor do modes count that are far less probable than a sure one.
     divergence[11:] = 30.0
     assert sorted(np.bincount(_labels(searches, 0.7) + 1)) == [1, 10, 10]
@@ -206,8 +205,7 @@ def test_what_particles_that_a_budget_ended_say():
         log_probability=log_p,
         standard_error=np.where(status == "importance", 0.1, np.inf),
     )
-    plain_hits = np.array([0, 0, 1, 0, 0, 0])
-    found = _importance._bounded_by_particles(found, seen, plain_hits)
+    found = _importance._bounded_by_particles(found, seen, np.array([0, 0, 1, 0, 0, 0]))
     # Not where the draws, or plain ones, went beyond that level, nor where it is low.
     assert found.status.tolist() == [
         "bounded", "untrusted", "untrusted", "importance", "untrusted", "untrusted"

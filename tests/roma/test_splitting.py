@@ -98,8 +98,7 @@ def test_the_truth_in_the_corner_of_a_cube(dim, gap):
 @pytest.mark.slow
 def test_intervals_cover_the_truth():
     log_p = np.log(1e-7)
-    classifier = linear_classifier(weights_of(log_p))
-    found = climb(classifier, make_pairs(16))
+    found = climb(linear_classifier(weights_of(log_p)), make_pairs(16))
     assert complete(found).all()
     z = (found.log_probability - log_p) / found.standard_error
     # Of 16 intervals of 95 % at least 12, with probability 0.999.

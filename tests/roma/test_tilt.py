@@ -80,8 +80,7 @@ def test_weights_and_margins_of_a_tilt(norm):
     check_weights(norm, towards(slope, np.float32(-sd), norm=norm), [slope])
     # The tilted margin is at the boundary.
     for steps in (0.5, 3.0, 6.0):
-        parameters = towards(slope, np.float32(-steps * sd), norm=norm)
-        u, _ = draws(norm, parameters)
+        u, _ = draws(norm, towards(slope, np.float32(-steps * sd), norm=norm))
         margin = u @ slope.reshape(-1).astype(float) / sd
         # The L2 ball's tilt has its mode there, and its mean nearer to 0 by 2 / d at
         # most; the L1 ball's mean is that of a ratio, taken as the ratio of the means.
@@ -149,8 +148,7 @@ def test_the_caps_constant_is_the_density_integral(dim, mode):
         """Of the uniform to the tilted density, without the constant."""
         return ball.log_ratio(s * direction, cap)
 
-    caps = jax.tree.map(lambda a: np.asarray(a)[None], cap)
-    constant = log_constants(ball, caps)[0]
+    constant = log_constants(ball, jax.tree.map(lambda a: np.asarray(a)[None], cap))[0]
 
     # The tilted density, uniform times 1 / ratio, must integrate to 1.
     def density(s):
@@ -183,8 +181,7 @@ def test_a_tilt_leaves_room_for_what_is_not_linear(norm, steps=3.0):
 
 def stretched(norm, slope, steps, widths):
     """A tilt, wider along directions orthogonal to the slope and to each other."""
-    sd = deviation(norm, slope)
-    parameters = towards(slope, np.float32(-steps * sd), norm=norm)
+    parameters = towards(slope, np.float32(-steps * deviation(norm, slope)), norm=norm)
     columns = [slope.reshape(-1), *(slope_of(slope.size, n) for n in (1, 2, 3))]
     basis = np.linalg.qr(np.stack(columns[: 1 + len(widths)], axis=1))[0]
     directions = basis[:, 1:].T.reshape(-1, *slope.shape).astype(np.float32)

@@ -119,8 +119,7 @@ def test_one_crossing_takes_the_levels_of_a_bisection():
     task, levels, values, rounds = sample(strategy, lambda x: 1.0 - x / 3)
     assert len(levels) == 2 + 10 and rounds == 11
     assert bound(strategy, task, levels, values) == 1 / 1024
-    robustness = heaviside_robustness(levels, values, 0.8, "right")
-    assert abs(robustness - 0.6) <= 1 / 1024
+    assert abs(heaviside_robustness(levels, values, 0.8, "right") - 0.6) <= 1 / 1024
 
 
 @pytest.mark.parametrize("sign", [1, -1])

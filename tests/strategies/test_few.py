@@ -182,8 +182,7 @@ def test_half_width_0_by_way_of_wider_ones_is_right_too(stopping):
 
 def test_a_larger_budget_leaves_no_more_open():
     """On the way to half width 0 levels are decided anew; a budget may end that."""
-    draw = np.random.default_rng(5)
-    place, image = 0.45, draw.random(IMAGES)
+    place, image = 0.45, np.random.default_rng(5).random(IMAGES)
     limits = 0.97 - 0.5 / (1 + np.exp(-(LEVELS - place) * 4))
     right = (image < limits[:, None]).astype(float)
     widths = []

@@ -134,8 +134,7 @@ def test_the_threshold_s_decision_for_images_to_come():
     scores = [np.repeat([1.0, 0.0], [int(one), 200 - int(one)]) for one in right]
     history = strategies.History(np.arange(2000.0), right / 200, scores=tuple(scores))
     found = Answers(np.arange(2000), np.full(2000, 200), right)
-    task = TASK._replace(num_images=200)
-    side = population_sides(task, history, found, 1e-9, error)
+    side = population_sides(TASK._replace(num_images=200), history, found, 1e-9, error)
     images = scipy.stats.binom(200, 0.8)
     np.testing.assert_array_equal(side > 0, images.sf(right - 1) <= error)
     np.testing.assert_array_equal(side < 0, images.cdf(right) <= error)
