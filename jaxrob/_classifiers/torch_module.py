@@ -3,7 +3,10 @@
 import copy
 import dataclasses
 import functools
-from collections.abc import Container
+import io
+import re
+import zipfile
+from collections.abc import Container, Iterator
 from typing import Any
 
 import numpy as np
@@ -26,6 +29,8 @@ _COLOUR = (31, 122, 213, 180)
 _SHAPES = ((61, 83), (83, 61))
 # The most by which a value may differ from the processor's, which rounds otherwise.
 _TOLERANCE = 1e-4
+# A line of TorchScript's that sets one of a layer's settings.
+_SETTING = re.compile(rb"\n +\w+ : Final\[.*")
 
 
 def torch_network(
@@ -217,7 +222,7 @@ def _tensor(torch: Any, returned: Any, number: int) -> Any:
 def _version(torch: Any, module: Any) -> str | None:
     """A digest of all that tells modules apart; None if that cannot be known."""
     simpler = functools.partial(_simpler, torch, {*module.modules()})
-    # Quantized and scripted layers do not hold their weights as attributes.
+    # Quantized layers do not hold their weights as attributes.
     values = module, dict(module.state_dict(keep_vars=True))
     try:
         return digest(contents(values, "torch", simpler))
@@ -227,12 +232,12 @@ def _version(torch: Any, module: Any) -> str | None:
 
 def _simpler(torch: Any, layers: Container[Any], value: Any) -> Any:
     """Returns what torch's own values hold; other values as they are."""
+    if isinstance(value, torch.jit.ScriptModule):
+        return tuple(_saved(value))
     if isinstance(value, torch.nn.Module):
-        # The code that TorchScript and torch.fx keep of a module.
-        is_script = isinstance(value, torch.jit.ScriptModule)
-        held = dict(value.named_children()) if is_script else _settings(value)
         weights = None if value in layers else dict(value.state_dict())
-        return type(value), getattr(value, "code", None), held, weights
+        # The code that torch.fx keeps of a module.
+        return type(value), getattr(value, "code", None), _settings(value), weights
     if isinstance(value, torch.dtype | torch.device | torch.Size):
         return str(value)
     if not isinstance(value, torch.Tensor):
@@ -245,6 +250,16 @@ def _simpler(torch: Any, layers: Container[Any], value: Any) -> Any:
     if value.is_floating_point():
         value = value.double() if value.itemsize > 4 else value.float()
     return value.numpy()
+
+
+def _saved(script: Any) -> Iterator[Any]:
+    """Yields what TorchScript's file holds: code, weights, constants and settings."""
+    with zipfile.ZipFile(io.BytesIO(script.save_to_buffer())) as file:
+        for name in file.namelist():
+            if not name.endswith((".debug_pkl", "serialization_id")):
+                # A process numbers classes as they come, and writes settings unordered.
+                part = re.sub(rb"\.?___torch_mangle_\d+", b"", file.read(name))
+                yield sorted(_SETTING.findall(part)), _SETTING.sub(b"", part)
 
 
 def _settings(layer: Any) -> dict[str, Any]:

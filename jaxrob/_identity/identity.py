@@ -9,7 +9,6 @@ import dataclasses
 import enum
 import functools
 import hashlib
-import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
@@ -342,11 +341,13 @@ def _held(value: Any, framework: str) -> Iterable[Any]:
             raise TypeError(f"the order of {value} is not known")
         return sorted(value, key=repr)
     if isinstance(value, type):
-        known = {framework, "numpy", *sys.stdlib_module_names}
-        return () if value.__module__.partition(".")[0] in known else _of_class(value)
+        known = value.__module__.partition(".")[0] in (framework, "numpy")
+        return () if known else _of_class(value)
     if isinstance(value, types.FunctionType):
         parts = value.__code__, value.__defaults__, value.__kwdefaults__, vars(value)
         return *parts, *map(_in_cell, value.__closure__ or ())
+    if isinstance(value, types.MethodType):
+        return value.__func__, value.__self__
     if isinstance(value, types.ModuleType):
         return (value.__name__,)
     if isinstance(value, types.GeneratorType):  # Of a context manager.
@@ -371,9 +372,8 @@ def _of_class(kind: type) -> Iterator[Any]:
     yield from kind.__bases__
     for name, member in sorted(vars(kind).items()):
         function = member
-        for wrapped in ("__func__", "fget", "func"):
+        for wrapped in ("__func__", "fget", "func", "__wrapped__"):
             function = getattr(function, wrapped, function)
         is_value = not (name.startswith(("__", "_abc_")) or hasattr(member, "__get__"))
         if is_value or isinstance(function, types.FunctionType):
-            yield name
-            yield function
+            yield name, function, getattr(member, "keywords", None)

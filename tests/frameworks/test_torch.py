@@ -273,6 +273,10 @@ def hooked():
     return net
 
 
+def frozen(slope):
+    return torch.jit.freeze(torch.jit.script(module(nn.PReLU(init=slope)).eval()))
+
+
 def version(net):
     classifier = jaxrob.Classifier.from_torch(net, "logits")
     return jaxrob.provenance(classifier, DATA)["network"]["version"]
@@ -296,6 +300,7 @@ def test_whatever_a_module_holds_tells_it_apart():
         lambda: torch.fx.symbolic_trace(module(nn.Tanh())),
         lambda: torch.jit.trace(module().eval(), torch.zeros(2, 3, 8, 8)),
         lambda: torch.jit.trace(module(nn.Tanh()).eval(), torch.zeros(2, 3, 8, 8)),
+        *(functools.partial(frozen, slope) for slope in (0.1, 0.2)),
     ]
     first, again = ([version(make()) for make in kinds] for _ in range(2))
     assert first == again
