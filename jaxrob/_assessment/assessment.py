@@ -416,8 +416,7 @@ class Assessment(Document):
           ValueError: if the data set has no groups, the measure is another one, the
             result keeps no answers, or it is from few images or with a tolerance.
         """
-        slices = importlib.import_module("jaxrob._assessment.slices")
-        return slices.of_groups(self)
+        return importlib.import_module("jaxrob._assessment.slices").of_groups(self)
 
     @property
     def accepted(self) -> tuple[Interval, ...]:
@@ -461,8 +460,7 @@ class Assessment(Document):
         """
         one = self
         if not checked_flag("answers", answers) and isinstance(self.curve, Curve):
-            curve = self.curve.reduced(self.measure)
-            one = dataclasses.replace(self, curve=curve)
+            one = dataclasses.replace(self, curve=self.curve.reduced(self.measure))
         return to_json(one)
 
     def to_dict(self) -> dict[str, Any]:

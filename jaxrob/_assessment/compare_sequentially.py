@@ -132,8 +132,7 @@ def compare_sequentially(
         for one in (first, second)
     ]
     checked_flag("progress", progress)
-    wanted = "a jaxrob.strategies.FewImages"
-    check_type("strategy", strategy, FewImages, wanted)
+    check_type("strategy", strategy, FewImages, "a jaxrob.strategies.FewImages")
     half_width = checked_number(
         "strategy.half_width", strategy.half_width, above=0, below=0.5
     )
@@ -169,8 +168,7 @@ def compare_sequentially(
             start, end = search.difference(*states)
             return start > 0 or end < 0 or end - start <= 2 * half_width
 
-        look = functools.partial(_look, answering)
-        found = drive(search, subjects, look, enough)
+        found = drive(search, subjects, functools.partial(_look, answering), enough)
         explorations = [
             one.exploration(0, explored) for one, explored in zip(answering, found)
         ]

@@ -249,8 +249,7 @@ class SomeImages(_Answers):
         criterion, rows = self._criterion, self._rows[place]
         subject, history = self.subjects[place], explored.history
         levels = history.levels
-        seen = self.at(place, subject.canonical(levels))
-        curve = self.curve(levels, seen)
+        curve = self.curve(levels, self.at(place, subject.canonical(levels)))
         values, _ = criterion.values(curve)
         shown = History(levels, values, rounds=history.rounds)
         task = subject.task._replace(threshold=criterion.threshold)

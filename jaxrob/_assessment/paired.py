@@ -117,8 +117,7 @@ def _means(
 
 
 def observed(question: Question, first: Answers, second: Answers) -> Differences:
-    once = np.ones((len(question.labels), 1))
-    return _differences(question, first, second, once)
+    return _differences(question, first, second, np.ones((len(question.labels), 1)))
 
 
 def randomisation_p_values(

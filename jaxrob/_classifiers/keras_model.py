@@ -65,8 +65,7 @@ def keras_network(
         variables = tuple(own.variables)
         step = KerasStep(own, variables, _layer_settings(own))
         values = snapshot([variable.value for variable in variables])
-        function = preprocessed(step, layout)
-        return Network(function, outputs, name, num_classes, values)
+        return Network(preprocessed(step, layout), outputs, name, num_classes, values)
     warn(
         f"Keras runs on its {backend} backend: {name} is called on the host, and "
         "has no gradients. Set KERAS_BACKEND=jax before Keras is imported to have it "
@@ -83,8 +82,7 @@ def keras_network(
             return with_arrays(returned, lambda tensor: _numbers(keras, tensor))
         return _numbers(keras, class_outputs("the Keras model", returned, len(images)))
 
-    version = _digest(keras, own)
-    host = HostFunction(run, None, name, version, batch_size, is_any=is_any)
+    host = HostFunction(run, None, name, _digest(keras, own), batch_size, is_any=is_any)
     return Network(OnHost(host, layout), outputs, name, num_classes)
 
 

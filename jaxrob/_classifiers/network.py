@@ -96,8 +96,7 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         for name in ("scale", "mean", "std"):
-            numbers = _numbers(name, getattr(self, name))
-            object.__setattr__(self, name, numbers)
+            object.__setattr__(self, name, _numbers(name, getattr(self, name)))
         if (np.array(self.scale, np.float32) == 0).any():
             raise ValueError(
                 f"scale must not be 0, which makes images black; got {self.scale}"

@@ -151,8 +151,7 @@ class TorchRun:
         with torch.enable_grad():
             pixels = torch.from_numpy(images).requires_grad_()
             # A copy, because the first layer may write to its input.
-            returned = self._called(pixels.clone())
-            return pixels, _tensor(torch, returned, len(images))
+            return pixels, _tensor(torch, self._called(pixels.clone()), len(images))
 
     def _called(self, images: Any) -> Any:
         first = next(self.module.parameters(), None)

@@ -110,8 +110,7 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
         _check_comparable(flag, some, found, altered, request)
     shown = [read_results_at(path) for path in values.regressions if values.report]
     key = jax.random.key(values.seed)
-    image = found.dataset.images[0]
-    preflight(found.classifier, found.dataset, altered, image, key)
+    preflight(found.classifier, found.dataset, altered, found.dataset.images[0], key)
     strategy = None if request.few else _strategy(values)
     first_look(found, values.seed, strategy, values.batch_size)
     _warn_of_no_means(altered, request, values.levels)

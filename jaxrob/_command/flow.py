@@ -130,8 +130,7 @@ def earlier_results(
     if not os.path.lexists(output / "results.json"):
         return nothing
     there = reporting.read_results(output)
-    few = found.dataset[:1]
-    source = jaxrob.provenance(found.classifier, few)
+    source = jaxrob.provenance(found.classifier, found.dataset[:1])
     own, network = source["classifier"], source["network"]
     others = {one["classifier"] for one in there.sources}
     if own is not None and others == {own}:

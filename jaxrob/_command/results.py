@@ -224,8 +224,7 @@ _FIGURES = (".png", ".svg", ".pdf")
 def run_rank(values: Values, words: Sequence[str]) -> str:
     if values.figure is not None:
         check_file("figure", values.figure, *_FIGURES)
-    networks = _networks(_folders(words))
-    found = reporting.ranks(networks, values.confidence_level)
+    found = reporting.ranks(_networks(_folders(words)), values.confidence_level)
     print("\n\n".join(map(reporting.rank_table, found)))
     if values.figure:
         place = pathlib.Path(values.figure)
@@ -286,8 +285,7 @@ def run_report(values: Values, words: Sequence[str]) -> str:
         with_tester(read_results_at(word), values.tester, values.organisation)
         for word in words
     ]
-    earlier = [read_results_at(path) for path in values.earlier]
-    write_reports(paths, results, earlier)
+    write_reports(paths, results, [read_results_at(path) for path in values.earlier])
     return ""
 
 

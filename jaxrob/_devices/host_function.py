@@ -92,8 +92,7 @@ class HostFunction:
         parts = []
         for batch, number in self._batches(images, images.shape[1:]):
             with _noted(batch.shape):
-                found = self.function(batch)
-                parts.append(_first_rows(found, number, len(batch)))
+                parts.append(_first_rows(self.function(batch), number, len(batch)))
         if isinstance(parts[0], list):
             return [one for part in parts for one in part]
         return joined(parts)
@@ -105,8 +104,7 @@ class HostFunction:
                 returned = self.function(batch)
                 # A list of rows is what services return; its shape is checked.
                 if not isinstance(returned, list):
-                    what = "the host function"
-                    returned = class_outputs(what, returned, len(batch))
+                    returned = class_outputs("the host function", returned, len(batch))
                 outputs = _as_rows(returned)
                 self._check(outputs, len(batch))
             # A copy: an engine may fill the same buffer again.

@@ -76,8 +76,7 @@ def no_answers(shape: tuple[int, ...]) -> Answers[jax.Array]:
 def _largest(scores: jax.Array) -> jax.Array:
     """Returns the first class `[B]` of the largest score, from `[K, B]`."""
     valid = ~jnp.isnan(scores).any(axis=0)
-    first = first_largest(scores, axis=0)
-    return jnp.where(valid, first, INVALID).astype(jnp.int32)
+    return jnp.where(valid, first_largest(scores, axis=0), INVALID).astype(jnp.int32)
 
 
 def _rank(scores: jax.Array, labels: jax.Array, predicted: jax.Array) -> jax.Array:
@@ -159,8 +158,7 @@ class OfClasses(NamedTuple):
         self, one: HostAnswers, other: HostAnswers, outputs: Callable[[], np.ndarray]
     ) -> np.ndarray:
         with np.errstate(invalid="ignore"):
-            change = np.abs(one.confidence - other.confidence)
-            differs = change > _LARGEST_DIFFERENCE
+            differs = np.abs(one.confidence - other.confidence) > _LARGEST_DIFFERENCE
             # Two classes cannot both exceed a half.
             is_clear = np.minimum(one.confidence, other.confidence) > _MOST_OF_A_TIE
         classes = one.predicted != other.predicted

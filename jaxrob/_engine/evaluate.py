@@ -339,7 +339,6 @@ def unaltered_answers(execution: Execution, dataset: Dataset) -> np.ndarray:
     """Returns a classifier's answers on the unaltered images, int32 `[N]`."""
     # The images come again with their labels.
     execution = dataclasses.replace(execution, kept=Kept(0))
-    queue = [everywhere(UNALTERED, np.zeros(1))]
-    (curve,) = evaluate_queue(execution, dataset, queue)
+    (curve,) = evaluate_queue(execution, dataset, [everywhere(UNALTERED, np.zeros(1))])
     assert isinstance(curve, Curve)
     return curve.predicted[0].astype(np.int32)

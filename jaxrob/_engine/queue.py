@@ -119,8 +119,7 @@ def shared_size(
     shape, mesh = dataset.images.shape[1:], checked_mesh(None, classifier.variables)
     rows, length = rows_for(classifier, shape, mesh), len(dataset)
     size = images_in_block(classifier, rows, length, batch_size, mesh)
-    info = trace_info(classifier, shape)
-    apart = is_apart(info, size, length * levels, mesh)
+    apart = is_apart(trace_info(classifier, shape), size, length * levels, mesh)
     return size if apart and on_host(classifier.apply_fn) is None else None
 
 

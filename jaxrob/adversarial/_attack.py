@@ -114,8 +114,7 @@ def most_adversarial(attacks: Sequence[Attack]) -> Attack:
 
     Source: Definition 7 of the 2020 paper.
     """
-    wanted = "jaxrob.adversarial.Attack"
-    attacks = checked_sequence("attacks", attacks, Attack, wanted)
+    attacks = checked_sequence("attacks", attacks, Attack, "jaxrob.adversarial.Attack")
     first = attacks[0]
     for attack in attacks:
         same = [

@@ -84,8 +84,7 @@ def defocused(
 ) -> jax.Array:
     reach = int(np.abs(offsets).max(initial=0))
     rows, columns = offsets.T
-    found = shifted_sum(image, padded, rows, columns, weights, reach)
-    return jnp.clip(found, 0.0, 1.0)
+    return jnp.clip(shifted_sum(image, padded, rows, columns, weights, reach), 0.0, 1.0)
 
 
 def _prepare_disk(
@@ -206,8 +205,7 @@ def moved(
     weights = jnp.exp(-0.5 * jnp.square(step / jnp.maximum(sigma, _SMALLEST)))
     weights = weights * jnp.clip(width - step, 0.0, 1.0)
     weights = weights / weights.sum()
-    found = shifted_sum(image, *line, weights, len(step) - 1)
-    return jnp.clip(found, 0.0, 1.0)
+    return jnp.clip(shifted_sum(image, *line, weights, len(step) - 1), 0.0, 1.0)
 
 
 def draw_angle(key: jax.Array, lowest: float, highest: float) -> jax.Array:
@@ -354,8 +352,7 @@ def _step_by_step(
             jax.lax.pad(padded, none, [*sides[:axis], (-by, by, 0), *sides[axis + 1 :]])
             for by in (1, -1)
         )
-        stays = jnp.where(step == 0, padded, before)
-        return jnp.where(step > 0, after, stays)
+        return jnp.where(step > 0, after, jnp.where(step == 0, padded, before))
 
     def add(
         tap: jax.Array, state: tuple[jax.Array, jax.Array]

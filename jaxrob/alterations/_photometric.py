@@ -143,8 +143,7 @@ def saturated(
     before = jnp.minimum(before, 1.0)
     more = (jnp.clip(factor * before + offset, 0.0, 1.0) - before) / before
     # Where nothing is added this is exactly the image, however XLA divides.
-    coloured = jnp.where(is_grey, red, image + (image - value) * more)
-    return jnp.clip(coloured, 0.0, 1.0)
+    return jnp.clip(jnp.where(is_grey, red, image + (image - value) * more), 0.0, 1.0)
 
 
 def _at_saturation(image: jax.Array, level: jax.Array) -> jax.Array:
@@ -301,8 +300,7 @@ def draw_impulses(image: jax.Array, key: jax.Array) -> ImpulseDraws:
 def set_impulses(
     image: jax.Array, draws: ImpulseDraws, share: jax.typing.ArrayLike
 ) -> jax.Array:
-    impulse = as_given(draws.is_salt, image)
-    return jnp.where(draws.uniform < share, impulse, image)
+    return jnp.where(draws.uniform < share, as_given(draws.is_salt, image), image)
 
 
 # Counts up to this number are found by adding up probabilities, larger ones by an
@@ -370,8 +368,7 @@ def count_photons(
     counts = poisson_quantile(in_float32(image) * (1 / safe), draws)
     # NaN would otherwise count as one photon.
     counted = positive & ~jnp.isnan(image)
-    found = as_given(jnp.clip(counts * safe, 0.0, 1.0), image)
-    return jnp.where(counted, found, image)
+    return jnp.where(counted, as_given(jnp.clip(counts * safe, 0.0, 1.0), image), image)
 
 
 def poisson_quantile(mean: jax.Array, draws: ShotDraws) -> jax.Array:

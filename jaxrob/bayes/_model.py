@@ -96,8 +96,7 @@ def log_probabilities(outputs: jax.Array, noise: jax.Array | None) -> jax.Array:
 def normals(bits: jax.Array, num_draws: int) -> jax.Array:
     # A Sobol' net, randomly shifted, by normal quantiles: each draw is standard normal
     # and independent over classes. 8 draws are as accurate as 35 independent ones.
-    net = _net((num_draws + 1) // 2, bits.shape[1])
-    shifted = bits.T ^ net[..., None]
+    shifted = bits.T ^ _net((num_draws + 1) // 2, bits.shape[1])[..., None]
     # 23 bits plus 0.5: exact in float32, and never 0 or 1 after scaling.
     uniform = (shifted >> 9).astype(jnp.float32) + 0.5
     half = math.sqrt(2) * jax.lax.erf_inv(uniform * 2.0**-22 - 1)
@@ -273,8 +272,7 @@ def model(
         # padded when NumPyro runs the model eagerly, to find its sites.
         if isinstance(index, Tracer):
             index = jax.lax.with_sharding_constraint(index, P("images"))
-        images = as_floats(data.images[index])
-        outputs = likelihood.apply_fn(params, data.fixed, images)
+        outputs = likelihood.apply_fn(params, data.fixed, as_floats(data.images[index]))
         noise = None if bits is None else normals(bits, likelihood.head.noise_draws)
         labels = dist.CategoricalLogits(log_probabilities(outputs, noise))
         numpyro.sample("labels", labels, obs=data.labels[index])

@@ -337,8 +337,7 @@ def _to_rgb(pil: Any, image: Any, background: tuple[int, int, int] | None) -> An
     if image.has_transparency_data:
         image = image.convert("RGBA")
         if background is not None:
-            below = pil.new("RGBA", image.size, background)
-            image = pil.alpha_composite(below, image)
+            image = pil.alpha_composite(pil.new("RGBA", image.size, background), image)
         elif image.getchannel("A").getextrema()[0] < 255:
             raise transparent()
     if image.mode != "RGB":

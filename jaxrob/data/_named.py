@@ -113,8 +113,7 @@ def _parsed(stream: Any, most: int) -> np.ndarray:
     if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _DTYPES:
         raise ValueError(f"its magic number 0x{magic.hex()} is not that of IDX")
     dtype, rank = np.dtype(_DTYPES[magic[2]]), magic[3]
-    header = stream.read(4 * rank)
-    shape = tuple(np.frombuffer(header, ">u4").tolist())
+    shape = tuple(np.frombuffer(stream.read(4 * rank), ">u4").tolist())
     # NumPy multiplies the other dimensions even if one is 0, of which it has 64.
     room = math.prod(max(side, 1) for side in shape) * dtype.itemsize
     needed = math.prod(shape) * dtype.itemsize
@@ -310,8 +309,7 @@ def _parse(data: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
     if labels.max() > 9:
         index = int(np.argmax(labels > 9))
         raise ValueError(f"{name}: label {labels[index]} in record {index}, above 9")
-    images = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-    return images, labels
+    return records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), labels
 
 
 def _from_images(path: pathlib.Path, split: str) -> Dataset:

@@ -225,8 +225,7 @@ def _store(
     fit, grey = preparation.fit, preparation.grey
 
     def decode(index: int, data: bytes) -> tuple[np.ndarray, Oddities | None]:
-        name = pictures.where(index)
-        image, odd = decode_image(data, name, fit, grey, expected)
+        image, odd = decode_image(data, pictures.where(index), fit, grey, expected)
         return image, None if odd == Oddities() else odd
 
     def warn_of_odd(odd: dict[int, Oddities], number: int) -> None:

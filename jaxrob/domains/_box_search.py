@@ -175,8 +175,7 @@ class BoxSearch:
         if box is None:
             why = "model" if np.isnan(self.fixed).all() else "fixed"
             return [], state._replace(status=why)
-        rng = np.random.default_rng([task.seed, 3, number])
-        fresh = box.drawn(levels, rng)
+        fresh = box.drawn(levels, np.random.default_rng([task.seed, 3, number]))
         # All must be accepted: the doubtful ones first, so that failures are cheap.
         assert state.model is not None
         mean, deviation = state.model.at(fresh)

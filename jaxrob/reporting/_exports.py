@@ -113,8 +113,7 @@ def logged(
     if isinstance(results, Assessment):
         results = (results,)
     if not isinstance(results, Results):
-        wanted = "jaxrob.Assessment"
-        ones = checked_sequence("results", results, Assessment, wanted)
+        ones = checked_sequence("results", results, Assessment, "jaxrob.Assessment")
         results = Results(None, None, ones)
     names = [one.alteration for one in results.assessments]
     for name in names:

@@ -298,8 +298,7 @@ def _check_together(results: Results) -> None:
                     field = f"{where}: {name}"
                     checked_integer(field, value, at_least=least, at_most=most)
             low, high = assessment.lower, assessment.upper
-            level = f"{where}: level"
-            checked_number(level, picture.level, at_least=low, at_most=high)
+            checked_number(f"{where}: level", picture.level, at_least=low, at_most=high)
 
 
 def differences(

@@ -253,8 +253,7 @@ def assess(
                     order=order,
                     half_width=half_width,
                 )
-        log_p = answers.log_adversarial_probability
-        chosen.doubt(log_p, answers.hits, num_samples)
+        chosen.doubt(answers.log_adversarial_probability, answers.hits, num_samples)
     return RomaResult(
         estimator=estimator,
         perturbation=drawn.name,

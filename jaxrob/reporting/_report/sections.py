@@ -249,8 +249,7 @@ def reading(report: Report) -> Iterator[Section]:
     if any(one.requirements for one in report.results):
         few = " Of few images it says first what is sure on this data set."
         few, number_of = few * report.has_few, len(report.ones)
-        words = say("checks", level=report.level, number=number_of, few=few)
-        parts.append(Text(words))
+        parts.append(Text(say("checks", level=report.level, number=number_of, few=few)))
     parts += [Text(ROUNDED), Text(say("digests"))]
     bands = {in_words(one.measure): one for one in report.ones if not one.sampling}
     methods = [(f"band of {key} at a level", _band(one)) for key, one in bands.items()]
@@ -335,8 +334,7 @@ def glossary(report: Report) -> list[tuple[str, str]]:
     found = explained("words", "level", "accepted, good enough", *accuracy)
     for one in {one.measure: one for one in ones}.values():
         if isinstance(one.curve, ScoreCurve):
-            score = one.curve.score
-            found.append((one.measure, line("score", "words", score=score)))
+            found.append((one.measure, line("score", "words", score=one.curve.score)))
     for k in sorted({top_k(one.measure) or 0 for one in ones} - {0}):
         found.append((f"top-{k} accuracy", line("top_k", "words", k=k)))
     meaning = line("interval", "words", level=level)

@@ -197,8 +197,7 @@ def _check(outcome: Outcome, tested: Tested | None, number: int) -> Check:
     shown += ", lower end" * asked.quantity.endswith(".low")
     if asked.quantity == "difference" and not math.isnan(low):
         shown = f"{points(low)} to {points(high)}"
-    of = readable(outcome.subject)
-    return of, outcome.state, asked.condition, shown, how_sure
+    return readable(outcome.subject), outcome.state, asked.condition, shown, how_sure
 
 
 def _certainty(tested: Tested, requirement: Requirement, number: int) -> str:
