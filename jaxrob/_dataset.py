@@ -189,7 +189,8 @@ class Dataset:
           class_names: one name for each class; by default those that the items carry:
             `features[label].names` (Hugging Face), `classes` (torchvision) or
             `class_names` (Keras), also of a `dataset` that they are made of. The same
-            names in another order are rejected.
+            names in another order are rejected. A `target_transform` renumbers them; of
+            another transform or a wrapper it is not seen: set its own `classes`.
           name: the data set's name in reports.
           image: the key of the image, where an item is a mapping.
           label: the key of the label.
