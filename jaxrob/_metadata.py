@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.checks import check_choice, check_type, checked_text, plain_array
+from jaxrob._arguments import checks
 from jaxrob._codec import Array, Layout
 
 _OfImages = Annotated[np.ndarray, Array("N", "int32", at_least=0, is_packed=True)]
@@ -55,12 +55,12 @@ def checked_metadata(
                 f"groups must name a column of metadata, which is None; got {groups!r}"
             )
         return None
-    check_type("metadata", metadata, Mapping, "a mapping of names to columns")
+    checks.check_type("metadata", metadata, Mapping, "a mapping of names to columns")
     found = {}
     for name, column in metadata.items():
-        name = checked_text("metadata's name", name)
+        name = checks.checked_text("metadata's name", name)
         what = "a value for each image"
-        values: Any = plain_array(f"metadata[{name!r}]", column, what)
+        values: Any = checks.plain_array(f"metadata[{name!r}]", column, what)
         if values.shape != (length,):
             raise ValueError(
                 f"metadata[{name!r}] must have a value for each of {length} images; "
@@ -81,7 +81,7 @@ def checked_metadata(
                 )
         found[name] = values.copy()
     if groups is not None:
-        check_choice("groups", groups, found)
+        checks.check_choice("groups", groups, found)
         missing = np.flatnonzero(_is_missing(found[groups]))
         if len(missing):
             raise ValueError(
@@ -105,6 +105,7 @@ def table_of(
 def _column(values: np.ndarray) -> Column:
     missing = _is_missing(values)
     found, places = np.unique(values[~missing], return_inverse=True)
+    found = checks.as_written(found) if found.dtype.kind == "f" else found
     names = [str(one) for one in found.tolist()] + [_MISSING] * bool(missing.any())
     of_image = np.full(len(values), len(found), np.int32)
     of_image[~missing] = places

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.checks import check_choice, checked_array
+from jaxrob._arguments.checks import as_written, check_choice, checked_array
 from jaxrob._assessment.assessment import Assessment, ScoreFacts
 from jaxrob._assessment.diagnostics import diagnose
 from jaxrob._curve import Curve, ScoreCurve
@@ -183,7 +183,7 @@ def _restated(whole: Assessment, curve: Curve | ScoreCurve) -> Assessment:
 def _binned(
     column: str, values: tuple[str, ...], of_image: np.ndarray, bins: Sequence[float]
 ) -> tuple[tuple[str, ...], np.ndarray]:
-    edges = checked_array("bins", bins, "n").astype(np.float64)
+    edges = as_written(checked_array("bins", bins, "n"))
     if len(edges) < 2 or (np.diff(edges) <= 0).any():
         raise ValueError(f"bins must be two or more ascending edges; got {bins}")
     try:

@@ -119,6 +119,12 @@ def test_slices_by_bins_and_whether_the_worst_is_told_apart(grouped):
     images = {one.value: len(one.assessment.curve.labels) for one in found.slices}
     assert images["[40, 60)"] == ((age >= 40) & (age < 60)).sum()
     rng = np.random.default_rng(6612)
+    tenths = {"share": np.float32(np.arange(600) % 10 / 10)}
+    shared = dataclasses.replace(data(np.full(300, 2), rng), metadata=tenths)
+    for bins in ([0, 0.3, 0.7, 1], np.float32([0, 0.3, 0.7, 1])):
+        slices = assessed(shared).by("share", bins=bins).slices
+        numbers = {one.value: len(one.assessment.curve.labels) for one in slices}
+        assert numbers == {"[0, 0.3)": 180, "[0.3, 0.7)": 240, "[0.7, 1]": 180}
     dataset = data(np.full(300, 2), rng)
     wrong = rng.random(600) < 0.1
     for site in (np.where(wrong, "far", "near"), rng.integers(2, size=600)):
