@@ -99,9 +99,9 @@ def run_assess(values: Values, words: Sequence[str]) -> str:
         names = [one.name for one in altered]
         request = _with_names(request, names, values)
     reasons = [*(written.reason for _, written in pairs), *[None] * len(recorded)]
-    replacing = Replacing(
-        QUANTITIES, request.requirements, names, bool(values.regressions)
-    )
+    others = {pathlib.Path(one).resolve() for one in values.regressions}
+    others -= {output.resolve()}  # Beside itself its own failure would be gone.
+    replacing = Replacing(QUANTITIES, request.requirements, names, bool(others))
     earlier_results(output, found, replacing)
     earlier = reporting.earlier_assessments(values.regressions, names)
     before = _earlier(request, names, values)

@@ -49,6 +49,8 @@ def test_a_regression_is_found_and_no_change_is_good(assess, tmp_path):
     assert "not good enough: brightness: robustness is" in err.strip().splitlines()[-1]
     kept = reporting.read_results(tmp_path / "planted").regressions
     assert len(kept) == 1 and kept[0] in err
+    itself = f"--regressions={tmp_path / 'planted'}"
+    check(assess("--levels=9", *planted, itself), 2, "the regressions that were found")
     fewer = "--alterations=contrast", "--alterations=brightness"
     assert assess("--levels=9", *fewer)[0] == 0
     check(assess(*again, f"--output={tmp_path / 'fewer'}"), 1, "contrast: it is not")
