@@ -352,12 +352,10 @@ def _held(value: Any, framework: str) -> Iterable[Any]:
         return (value.__name__,)
     if isinstance(value, types.GeneratorType):  # Of a context manager.
         return (value.gi_code,)
-    if hasattr(value, "__wrapped__"):  # By a compiled cache, for instance.
-        return (value.__wrapped__,)
     registered = copyreg.dispatch_table.get(type(value))
     copied = registered(value) if registered else value.__reduce_ex__(4)
-    if isinstance(copied, str):
-        return (copied,)
+    if isinstance(copied, str):  # A compiled cache, for instance, around a function.
+        return copied, getattr(value, "__wrapped__", None)
     return ([*one] if isinstance(one, Iterator) else one for one in copied)
 
 

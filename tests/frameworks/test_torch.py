@@ -251,6 +251,10 @@ class Slotted:
         return self.number * value
 
 
+class Noted(Slotted):
+    """A decorator of a class, which holds more than the function that it wraps."""
+
+
 HELD = (np.float32(3), np.float32(4), fractions.Fraction(1, 3), fractions.Fraction(2))
 HELD += (Slotted(1.0), Slotted(2.0), Slotted(1.0).times, Slotted(2.0).times)
 HELD += tuple(jnp.bfloat16(n) for n in (3, 4))
@@ -262,6 +266,7 @@ HELD += (nn.Linear(1, 4), nn.Linear(1, 5))  # In a list they are not registered.
 HELD += tuple(nn.Linear(1, n).forward for n in (2, 3))
 HELD += tuple(functools.reduce(lambda held, _: [held], range(40), n) for n in (3, 4))
 HELD += tuple(map(re.compile, "ab"))
+HELD += tuple(functools.update_wrapper(Noted(n), torch.tanh) for n in (3, 4))
 for number in (3, 4):
     HELD += (type("Listed", (list,), {})("ab"),)
     HELD[-1].number = number
